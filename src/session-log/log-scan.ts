@@ -1,0 +1,129 @@
+import { closeSync, fstatSync, openSync, readSync } from "node:fs";
+import { AppError, messageOf, systemCode } from "../base/errors.ts";
+import type { LogEntry } from "./entry.ts";
+import { type ChainHead, decodeLine, EMPTY_HEAD, type LineProblem } from "./line.ts";
+
+/** Reading a log file from its start, line by line, linear in its size. Never changes a byte. */
+
+const CHUNK_BYTES = 1024 * 1024;
+const NEWLINE = 0x0a;
+
+/** One sound line and where it stands. `line` counts from 1. */
+export interface ScannedLine {
+  readonly entry: LogEntry;
+  readonly head: ChainHead;
+  readonly line: number;
+  readonly start: number;
+  /** Byte behind its line break. */
+  readonly end: number;
+  /** The line's bytes without the line break; valid only until the next line is read. */
+  readonly bytes: Buffer;
+}
+
+/** How a scan ended. */
+export type ScanEnd =
+  /** Every byte belongs to a sound line. */
+  | { readonly kind: "whole"; readonly size: number }
+  /**
+   * The file ends in something without a line break: what a cut-off write leaves. `complete` tells that only the line break is
+   * missing, so that nothing is lost by adding it.
+   */
+  | {
+      readonly kind: "torn";
+      readonly size: number;
+      readonly start: number;
+      readonly line: number;
+      readonly complete: ScannedLine | undefined;
+    }
+  /** A line inside the file is broken. */
+  | {
+      readonly kind: "damaged";
+      readonly size: number;
+      readonly start: number;
+      readonly line: number;
+      readonly problem: LineProblem;
+    };
+
+/** Reads `file`, hands each sound line to `onLine` (which may object: its text becomes a `bad_order` problem), and says how it ended. */
+export function scanLog(file: string, onLine: (line: ScannedLine) => string | undefined): ScanEnd {
+  const descriptor = openLog(file);
+  try {
+    const size = fstatSync(descriptor).size;
+    let head = EMPTY_HEAD;
+    let line = 1;
+    let position = 0;
+    let lineStart = 0;
+    // Bytes of an unfinished line; joined only once, so that a line of many megabytes costs its length, not its square.
+    let parts: Buffer[] = [];
+    while (position < size) {
+      const chunk = Buffer.allocUnsafe(Math.min(CHUNK_BYTES, size - position));
+      const read = readSync(descriptor, chunk, 0, chunk.length, position);
+      if (read === 0) break;
+      let from = 0;
+      for (;;) {
+        const newline = chunk.subarray(0, read).indexOf(NEWLINE, from);
+        if (newline < 0) break;
+        parts.push(chunk.subarray(from, newline));
+        const bytes = parts.length === 1 && parts[0] ? parts[0] : Buffer.concat(parts);
+        parts = [];
+        const end = position + newline + 1;
+        const decoded = decodeLine(bytes, head);
+        if (!decoded.ok) {
+          // NUL bytes up to the end of the file are blocks that a power cut left unwritten: a torn tail, not damage.
+          if (isNulTail(descriptor, lineStart, size)) return { kind: "torn", size, start: lineStart, line, complete: undefined };
+          return { kind: "damaged", size, start: lineStart, line, problem: decoded.problem };
+        }
+        const objection = onLine({ entry: decoded.entry, head: decoded.head, line, start: lineStart, end, bytes });
+        if (objection !== undefined) {
+          return { kind: "damaged", size, start: lineStart, line, problem: { code: "bad_order", message: objection } };
+        }
+        head = decoded.head;
+        line += 1;
+        lineStart = end;
+        from = newline + 1;
+      }
+      if (from < read) parts.push(chunk.subarray(from, read));
+      position += read;
+    }
+    if (lineStart >= size) return { kind: "whole", size };
+    const bytes = Buffer.concat(parts);
+    const decoded = decodeLine(bytes, head);
+    const complete = decoded.ok
+      ? { entry: decoded.entry, head: decoded.head, line, start: lineStart, end: size + 1, bytes }
+      : undefined;
+    return { kind: "torn", size, start: lineStart, line, complete };
+  } finally {
+    closeSync(descriptor);
+  }
+}
+
+function openLog(file: string): number {
+  try {
+    const descriptor = openSync(file, "r");
+    if (!fstatSync(descriptor).isFile()) {
+      closeSync(descriptor);
+      throw new AppError("damaged", `${file} is not a regular file`, { hint: "move it away; a session log is a plain file" });
+    }
+    return descriptor;
+  } catch (thrown) {
+    if (thrown instanceof AppError) throw thrown;
+    if (systemCode(thrown) === "ENOENT") {
+      throw new AppError("not_found", `there is no session log at ${file}`, { cause: thrown });
+    }
+    throw new AppError("storage_failed", `cannot read ${file}: ${messageOf(thrown)}`, {
+      hint: "check its owner and permissions",
+      cause: thrown,
+    });
+  }
+}
+
+function isNulTail(descriptor: number, start: number, size: number): boolean {
+  const buffer = Buffer.allocUnsafe(64 * 1024);
+  for (let position = start; position < size; ) {
+    const read = readSync(descriptor, buffer, 0, Math.min(buffer.length, size - position), position);
+    if (read === 0) return false;
+    for (let i = 0; i < read; i++) if (buffer[i] !== 0) return false;
+    position += read;
+  }
+  return true;
+}
