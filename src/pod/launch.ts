@@ -1,0 +1,218 @@
+import { rmSync } from "node:fs";
+import type { Socket } from "node:net";
+import { systemClock } from "../base/clock.ts";
+import { AppError } from "../base/errors.ts";
+import { stderrLogger } from "../base/logger.ts";
+import { checkModelRef, openModel } from "../llm/open-model.ts";
+import type { LaunchOrder, LaunchReport } from "../protocol/launch.ts";
+import type { ScopeEnforcement } from "../protocol/scope-rule.ts";
+import type { ClaimResult, Leftover } from "../registry/claim.ts";
+import { type Environment, type Places, resolvePlaces, socketPath } from "../registry/places.ts";
+import { openRegistry, type Registry } from "../registry/registry.ts";
+import { isReadOnly } from "../registry/scope.ts";
+import { endProcessGroup } from "../tools/process-tree.ts";
+import { createScopeGuard } from "../tools/scope-guard.ts";
+import type { ToolContext } from "../tools/tool.ts";
+import { toolSet } from "../tools/tool-set.ts";
+import { listenUnix, type UnixListener, unixAddress } from "../transport/unix-socket.ts";
+import { requestBudget } from "../turn/interceptor.ts";
+import { Controller } from "./controller.ts";
+import { createSession, findTarget, type OpenSession, restoreSession } from "./open-session.ts";
+import { Pod } from "./pod.ts";
+import { RegistryReporter } from "./registry-reporter.ts";
+import { ClientConnection } from "./socket-server.ts";
+
+/** The shell is not fenced by the operating system in this version: scope is kept by the file tools. */
+const SCOPE_ENFORCEMENT: ScopeEnforcement = "tools_only";
+/** A Pod whose starter will end it ends by itself when nobody claimed it by then. */
+const UNCLAIMED_MS = 30_000;
+
+/** A Pod that is up, and the way to end it. */
+export interface RunningPod {
+  readonly report: Extract<LaunchReport, { ok: true }>;
+  /** Ends it in order; resolves when the process may exit. Idempotent. */
+  end(reason: string): Promise<void>;
+  /** Resolves when it ended for any reason. */
+  readonly ended: Promise<void>;
+}
+
+/**
+ * Makes this process a Pod (orchestration.md, Places): finds or makes the session, takes its lock, claims name and scope, listens, and
+ * brings the session back to where it can go on. Whatever fails undoes what came before: no half state stays.
+ */
+export async function launchPod(order: LaunchOrder, env: Environment): Promise<RunningPod> {
+  const places = resolvePlaces(env);
+  const registry = openRegistry(places);
+  const target = await findTarget(order, places, registry);
+  const session =
+    target.kind === "existing"
+      ? await restoreSession(target.session, places, env)
+      : await createSession(target.name, order, places, env);
+  try {
+    return await serve(session, { order, env, places, registry });
+  } catch (thrown) {
+    session.log[Symbol.dispose]();
+    if (!session.restored) rmSync(session.directory, { recursive: true, force: true });
+    session.lock[Symbol.dispose]();
+    await registry[Symbol.asyncDispose]();
+    throw thrown;
+  }
+}
+
+interface Surroundings {
+  readonly order: LaunchOrder;
+  readonly env: Environment;
+  readonly places: Places;
+  readonly registry: Registry;
+}
+
+async function serve(session: OpenSession, { order, env, places, registry }: Surroundings): Promise<RunningPod> {
+  const { state, log } = session;
+  const name = state.pod;
+  const path = socketPath(places, name);
+  const claim = await registry.claim({
+    name,
+    session: state.session,
+    cwd: state.cwd,
+    address: unixAddress(path),
+    scope: state.config.scope,
+    scopeEnforcement: SCOPE_ENFORCEMENT,
+    model: state.config.model,
+    isRestore: session.restored,
+  });
+  await endLeftovers(claim.reclaimed);
+  refuseIfTaken(claim, name);
+  const reporter = new RegistryReporter({ registry, session: state.session, log, logger: stderrLogger });
+  const modelEnv = { ...env, ANTHROPIC_BASE_URL: session.config.providers.anthropic.baseUrl };
+  const running = Promise.withResolvers<void>();
+  const pod = new Pod({
+    log,
+    state,
+    clock: systemClock,
+    logger: stderrLogger,
+    tools: toolSet({ readOnly: isReadOnly(state.config.scope) }),
+    interceptors: [requestBudget],
+    scopeEnforcement: SCOPE_ENFORCEMENT,
+    openModel: (ref) => openModel(ref, { env: modelEnv, baseDir: state.cwd }),
+    checkModel(ref) {
+      const problem = checkModelRef(ref, modelEnv);
+      if (problem) throw problem;
+    },
+    toolContext: toolContexts({ session, places, env, reporter }),
+    onStatus: (status) => reporter.noteStatus(status),
+    onGrowth: () => reporter.noteGrowth(),
+    onStorageLost: () => void end("storage_failed"),
+  });
+  pod.warmUp();
+  const connections = new Set<ClientConnection>();
+  let unclaimed: NodeJS.Timeout | undefined;
+  const controller = new Controller(pod, () => clearTimeout(unclaimed));
+  const listener = await listenUnix(path, (socket: Socket) => {
+    const connection = new ClientConnection(socket, controller, stderrLogger);
+    connections.add(connection);
+    socket.once("close", () => connections.delete(connection));
+  }).catch(async (thrown: unknown) => {
+    await reporter.release("could not listen");
+    throw thrown;
+  });
+  let ending: Promise<void> | undefined;
+  const end = (reason: string): Promise<void> => {
+    ending ??= endAll({ pod, reason, listener, connections, reporter, session, registry }).then(running.resolve, running.reject);
+    return ending;
+  };
+  pod.onClosed = (reason) => void end(reason);
+  await pod.restore();
+  if (order.claimed) unclaimed = setTimeout(() => void end("nobody claimed it"), UNCLAIMED_MS);
+  const notes = [...places.notes, ...session.notes];
+  if (!isReadOnly(state.config.scope)) notes.push("Scope is kept by the file tools only: the shell can write wherever you can.");
+  const report = {
+    ok: true as const,
+    name,
+    session: state.session,
+    address: listener.address,
+    pid: process.pid,
+    restored: session.restored,
+    notes,
+  };
+  return { report, end, ended: running.promise };
+}
+
+interface Everything {
+  readonly pod: Pod;
+  readonly reason: string;
+  readonly listener: UnixListener;
+  readonly connections: ReadonlySet<ClientConnection>;
+  readonly reporter: RegistryReporter;
+  readonly session: OpenSession;
+  readonly registry: Registry;
+}
+
+/** The order matters: the log first, then nobody new, then the name is free, and last the lock. */
+async function endAll({ pod, reason, listener, connections, reporter, session, registry }: Everything): Promise<void> {
+  await pod.close(reason);
+  await listener.close();
+  for (const connection of connections) connection.close();
+  await reporter.release(reason);
+  session.log[Symbol.dispose]();
+  session.lock[Symbol.dispose]();
+  await registry[Symbol.asyncDispose]();
+}
+
+async function endLeftovers(leftovers: readonly Leftover[]): Promise<void> {
+  for (const { name, groups } of leftovers) {
+    for (const group of groups) {
+      stderrLogger.warn(`ending process group ${group}, which the killed Pod ${name} left behind`);
+      await endProcessGroup(group);
+    }
+  }
+}
+
+function refuseIfTaken(claim: ClaimResult, name: string): void {
+  switch (claim.kind) {
+    case "claimed":
+      return;
+    case "name_taken":
+      throw new AppError("already_exists", `a Pod named ${name} is running (process ${claim.holder.process.pid})`, {
+        hint: `use another name, or \`wakeful attach ${name}\``,
+      });
+    case "session_taken":
+      throw new AppError("busy", `the session is owned by ${claim.holder.name} (process ${claim.holder.process.pid})`, {
+        hint: "attach to it, or stop it first",
+      });
+    case "scope_held": {
+      const { holder, path } = claim;
+      throw new AppError("busy", `${path} may be written by the Pod ${holder.name} (process ${holder.process.pid}) only`, {
+        hint: `give this Pod another scope (--scope PATH, or --scope PATH:read), or stop ${holder.name}`,
+        details: { path, holder: holder.name, pid: holder.process.pid },
+      });
+    }
+  }
+}
+
+/** Keys are for the model's adapter, not for what a tool runs. */
+const SECRET = /(_API_KEY|_AUTH_TOKEN|_ACCESS_KEY|_SECRET|_SECRET_KEY|_PASSWORD)$/i;
+
+function toolContexts(parts: {
+  readonly session: OpenSession;
+  readonly places: Places;
+  readonly env: Environment;
+  readonly reporter: RegistryReporter;
+}): (call: Pick<ToolContext, "callId" | "signal" | "onProgress">) => ToolContext {
+  const { session, places, env, reporter } = parts;
+  const { state } = session;
+  const scope = createScopeGuard({ scope: () => state.config.scope, closed: [places.data, places.runtime, places.config] });
+  const readFiles = new Map<string, string>();
+  const baseEnv: Record<string, string> = { WAKEFUL_POD: state.pod };
+  for (const [key, value] of Object.entries(env)) if (value !== undefined && !SECRET.test(key)) baseEnv[key] = value;
+  return ({ callId, signal, onProgress }) => ({
+    callId,
+    signal,
+    onProgress,
+    cwd: state.cwd,
+    scope,
+    readFiles,
+    processes: reporter,
+    env: state.turn ? { ...baseEnv, WAKEFUL_CHAIN: `${state.turn.chain.id}:${state.turn.chain.hops}` } : baseEnv,
+    limits: { bashTimeoutS: state.config.limits.bash_timeout_s, outputChars: state.config.limits.tool_output_chars },
+  });
+}

@@ -1,0 +1,54 @@
+import { closeSync, writeSync } from "node:fs";
+import { text } from "node:stream/consumers";
+import type * as z from "zod";
+import { AppError, toAppError } from "../base/errors.ts";
+import { parseJson } from "../base/json.ts";
+import { stderrLogger } from "../base/logger.ts";
+import { LaunchOrder, type LaunchReport } from "../protocol/launch.ts";
+import { launchPod } from "./launch.ts";
+
+/**
+ * The program of a Pod process: one `LaunchOrder` on standard input, one `LaunchReport` line on descriptor 3, then it serves until it
+ * is told to end. Exit code 0 after an orderly end, 1 when it never became ready, 5 when its disk gave up.
+ */
+
+const REPORT_DESCRIPTOR = 3;
+
+// It outlives the terminal it was started from.
+process.on("SIGHUP", () => {});
+// The one who started it may be gone; answers to nobody are a normal day.
+process.on("SIGPIPE", () => {});
+
+try {
+  const pod = await launchPod(await readOrder(), process.env);
+  const stop = (signal: NodeJS.Signals) => {
+    stderrLogger.info(`${signal}: ending in order`);
+    void pod.end(signal);
+  };
+  process.on("SIGTERM", stop);
+  process.on("SIGINT", stop);
+  report(pod.report);
+  await pod.ended;
+  process.exit(0);
+} catch (thrown) {
+  const error = toAppError(thrown);
+  if (error.code === "internal") stderrLogger.warn(error.stack ?? error.message);
+  report({ ok: false, code: error.code, message: error.message, ...(error.hint === undefined ? {} : { hint: error.hint }) });
+  process.exit(1);
+}
+
+async function readOrder(): Promise<LaunchOrder & z.output<typeof LaunchOrder>> {
+  const json = parseJson(await text(process.stdin));
+  const order = LaunchOrder.safeParse(json.ok ? json.value : undefined);
+  if (order.success) return order.data;
+  throw new AppError("invalid_input", "standard input holds no launch order", { hint: "a Pod is started by `wakeful start`" });
+}
+
+function report(line: LaunchReport): void {
+  try {
+    writeSync(REPORT_DESCRIPTOR, `${JSON.stringify(line)}\n`);
+    closeSync(REPORT_DESCRIPTOR);
+  } catch {
+    // The starter is gone or never listened; the Pod is found through the registry.
+  }
+}

@@ -1,0 +1,120 @@
+import { assertNever } from "../base/assert-never.ts";
+import { type AppError, toAppError } from "../base/errors.ts";
+import type { TurnError } from "../protocol/event.ts";
+import type { NewEntry } from "../session-log/entry.ts";
+import type { SessionState } from "../session-log/session-state.ts";
+import { closeTurnEntries } from "../turn/close-turn.ts";
+import type { TurnEnd, TurnLoop } from "../turn/turn-loop.ts";
+
+/** What the runner needs of its Pod. */
+export interface TurnHost {
+  readonly state: Readonly<SessionState>;
+  commit(entries: readonly NewEntry[]): void;
+  /** True once the Pod is on its way out. */
+  isClosing(): boolean;
+  /** A turn failed; `error` for people. */
+  onFailed(error: TurnError): void;
+  /** A turn died of something that is not the model's: mostly a disk that takes nothing. */
+  onBroken(error: AppError): void;
+  /** A turn that could not be ended in the log has been. */
+  onMended(): void;
+  /** A turn began, ended or paused. */
+  onChange(): void;
+}
+
+interface RunningTurn {
+  readonly cancel: AbortController;
+  readonly pause: AbortController;
+  readonly over: Promise<void>;
+}
+
+/** Runs the open turn in the background and commits how it left the loop: at most one at a time. */
+export class TurnRunner {
+  readonly #loop: TurnLoop;
+  readonly #host: TurnHost;
+  #running: RunningTurn | undefined;
+  /** Why the open turn ended, while the disk does not take it. */
+  #unwritten: TurnError | undefined;
+
+  constructor(loop: TurnLoop, host: TurnHost) {
+    this.#loop = loop;
+    this.#host = host;
+  }
+
+  get isRunning(): boolean {
+    return this.#running !== undefined;
+  }
+
+  /** True while a turn's end waits for the disk: nothing may be accepted before it is written. */
+  get isStuck(): boolean {
+    return this.#unwritten !== undefined;
+  }
+
+  /** Runs the turn that the log says is open. */
+  start(): void {
+    const cancel = new AbortController();
+    const pause = new AbortController();
+    const over = Promise.resolve()
+      .then(() => this.#loop.run({ cancel: cancel.signal, pause: pause.signal }))
+      .then((end) => this.#left(end))
+      .catch((thrown: unknown) => this.#broke(toAppError(thrown)))
+      .finally(() => {
+        this.#running = undefined;
+        this.#host.onChange();
+      });
+    this.#running = { cancel, pause, over };
+    this.#host.onChange();
+  }
+
+  /** Stops the running turn at once; resolves when its end is committed. */
+  async cancel(reason: AppError): Promise<void> {
+    this.#running?.cancel.abort(reason);
+    await this.#running?.over;
+  }
+
+  /** Stops the running turn at its next safe point; resolves when that is committed. */
+  async pause(reason: AppError): Promise<void> {
+    this.#running?.pause.abort(reason);
+    await this.#running?.over;
+  }
+
+  #left(end: TurnEnd): void {
+    const { state } = this.#host;
+    switch (end.kind) {
+      case "completed":
+        this.#host.commit(closeTurnEntries(state, "completed"));
+        return;
+      case "failed":
+        this.#host.commit(closeTurnEntries(state, "failed", end.error));
+        this.#host.onFailed(end.error);
+        return;
+      case "cancelled":
+        // A Pod that is stopped keeps what it owes: only a cancel that somebody asked for settles it (N6, N8).
+        this.#host.commit(closeTurnEntries(state, this.#host.isClosing() ? "interrupted" : "cancelled"));
+        return;
+      case "paused":
+        this.#host.commit([{ type: "turn_paused", turn: state.turn?.turn ?? 0 }]);
+        return;
+      default:
+        assertNever(end, "turn end");
+    }
+  }
+
+  #broke(error: AppError): void {
+    this.#unwritten = { code: error.code, message: error.message };
+    this.#host.onBroken(error);
+    try {
+      this.writeUnwritten();
+    } catch {
+      // The next method tries again, and tells its sender if the disk still refuses.
+    }
+  }
+
+  /** Ends in the log what could not be ended before. Throws `storage_failed` while the disk still refuses. */
+  writeUnwritten(): void {
+    if (!this.#unwritten) return;
+    this.#host.commit(closeTurnEntries(this.#host.state, "failed", this.#unwritten));
+    this.#unwritten = undefined;
+    this.#host.onMended();
+  }
+}
