@@ -37,7 +37,7 @@ export function reduceLive(live: LiveView, event: LiveEvent): LiveView {
       return { ...live, progress: new Map(live.progress).set(event.call_id, text) };
     }
     case "retry":
-      return { ...live, retry: { attempt: event.attempt, waitMs: event.wait_ms, error: event.error } };
+      return { ...live, parts: [], retry: { attempt: event.attempt, waitMs: event.wait_ms, error: event.error } };
     case "live_reset":
       // A running tool is not part of a failed attempt; what it printed stays true.
       return live.parts.length === 0 ? live : { ...live, parts: [] };

@@ -231,13 +231,25 @@ describe("reduce", () => {
         const lostAt = where % (events.length + 1);
         const backAt = lostAt + (gap % (events.length - lostAt + 1));
         const before = fold(emptyView, events.slice(0, lostAt));
-        const { snapshot } = snapshotAt(events.slice(0, backAt), 1000);
+        const { snapshot } = snapshotAt(events.slice(0, backAt), 10_000);
         const view = fold(resumeView({ ...before, pod: snapshot.pod }, snapshot), events.slice(backAt));
         const all = fold(emptyView, events);
         expect([...view.blocks]).toEqual([...all.blocks]);
         expect(view.live).toEqual(all.live);
       }),
     );
+  });
+
+  test("attaching again starts anew where the old part cannot be continued", () => {
+    const events = streamOf([{ move: "items", count: 3 }, { move: "config" }]);
+    const { snapshot } = snapshotAt(events, 2);
+    const before = { ...fold(emptyView, events.slice(0, 1)), pod: snapshot.pod };
+    const fresh = [...viewOfSnapshot(snapshot).blocks];
+    expect(snapshot.more).toBe(true);
+    expect([...resumeView(before, snapshot).blocks]).toEqual(fresh);
+    const all = snapshotAt(events, 100).snapshot;
+    expect([...resumeView({ ...before, cursor: { seq: 99, index: 0 } }, all).blocks]).toEqual([...viewOfSnapshot(all).blocks]);
+    expect(resumeView({ ...before, pod: { name: "p", session: "other" } }, all).blocks.length).toBe(all.events.length);
   });
 
   test("folding does not change the view it started from", () => {

@@ -63,9 +63,14 @@ export function viewOfSnapshot(snapshot: Snapshot): View {
   return withSnapshot({ ...emptyView, more: snapshot.more }, snapshot);
 }
 
-/** The view of a client that attached again with `since: view.cursor`: nothing is drawn twice; another session starts anew. */
+/**
+ * The view of a client that attached again with `since: view.cursor`: nothing is drawn twice. It starts anew where the old part cannot
+ * be continued: another session, more missed than one snapshot holds (`more`), or a Pod that lost its newest entries (a power cut).
+ */
 export function resumeView(view: View, snapshot: Snapshot): View {
-  return view.pod?.session === snapshot.pod.session ? withSnapshot(view, snapshot) : viewOfSnapshot(snapshot);
+  const continues =
+    view.pod?.session === snapshot.pod.session && !snapshot.more && compareCursors(snapshot.cursor, view.cursor) >= 0;
+  return continues ? withSnapshot(view, snapshot) : viewOfSnapshot(snapshot);
 }
 
 function withSnapshot(former: View, snapshot: Snapshot): View {
