@@ -1,0 +1,71 @@
+import { join } from "node:path";
+import type { LogEntry } from "../../session-log/entry.ts";
+import { damageError } from "../../session-log/line.ts";
+import { FIRST_FILE } from "../../session-log/log-file.ts";
+import type { ScannedLine } from "../../session-log/log-scan.ts";
+import { scanInSteps } from "../../session-log/scan-in-steps.ts";
+import { toEvents } from "../../session-log/to-events.ts";
+import { foldLog } from "../../session-log/verify.ts";
+import { toInertLine } from "../inert.ts";
+import { type CliIo, EXIT } from "../io.ts";
+import type { ParsedArgs } from "../parse-args.ts";
+import { describeCommitted, entryHeader, type Fate } from "./describe-committed.ts";
+import { countOption, findSession } from "./find-session.ts";
+import { emptyLog, rawLine } from "./log-output.ts";
+
+/** `wakeful log show`: streams the log; of a damaged one the part before the damage, then the error. */
+export async function showLog(args: ParsedArgs, io: CliIo): Promise<number> {
+  const { directory } = await findSession(args, io);
+  const since = countOption(args, "since") ?? 0;
+  const last = countOption(args, "last");
+  const file = join(directory, FIRST_FILE);
+
+  // First what became of everything: an item's fate stands far behind it. Only ids are remembered, never the log.
+  const takenBy = new Map<string, string>();
+  const { report, state, end } = await foldLog(directory, {
+    keepHistory: false,
+    signal: io.signal,
+    visitor: {
+      after: (_, entry) => {
+        if (entry.type === "llm_request")
+          for (const id of entry.takes) takenBy.set(id, `taken by request ${entry.n}, #${entry.seq}`);
+      },
+    },
+  });
+  const fate: Fate = (id) => takenBy.get(id) ?? (state.pending.has(id) ? "pending" : undefined);
+  const from = Math.max(since, last === undefined ? 0 : report.entries - last);
+  const show = ({ entry, bytes }: Pick<ScannedLine, "entry" | "bytes">): undefined => {
+    if (entry.seq > from) io.stdout.write(args.has("json") ? rawLine(bytes, io) : entryBlock(entry, fate));
+  };
+  // A living Pod writes on: the second walk ends where the first one did.
+  const again = await scanInSteps(file, (line) => (line.entry.seq > report.entries ? "enough" : show(line)), io.signal);
+  if (again.kind === "torn" && again.complete && again.complete.entry.seq <= report.entries) show(again.complete);
+
+  if (end.kind === "damaged") throw damageError(file, end.line, end.start, end.problem);
+  if (report.head === null) throw emptyLog(file);
+  if (report.torn !== undefined && !report.torn.complete) {
+    io.stderr.write(
+      `note: line ${report.torn.line} is not finished (${report.torn.bytes} bytes): being written, or cut off and mended at the next start\n`,
+    );
+  }
+  return EXIT.done;
+}
+
+function entryBlock(entry: LogEntry, fate: Fate): string {
+  const events = toEvents(entry);
+  const [first] = events;
+  if (first === undefined) return "";
+  return `${entryHeader(first)}${events.map((event) => describeCommitted(event, fate)).join("")}${machinery(entry)}\n`;
+}
+
+/** What clients are not told of an entry. */
+function machinery(entry: LogEntry): string {
+  switch (entry.type) {
+    case "session_started":
+      return `    system prompt of ${entry.system.length} characters, tools: ${entry.tools.map((tool) => toInertLine(tool.name)).join(", ") || "none"}\n`;
+    case "llm_request":
+      return `    attempt ${entry.attempt}, built from the entries up to #${entry.through}; ${entry.bytes} bytes by ${toInertLine(entry.adapter)}\n`;
+    default:
+      return "";
+  }
+}
