@@ -24,19 +24,21 @@ export class Alerter {
     const alert: Alert = { id: newId("alert"), level, code, message, ts: this.#clock.nowMs(), active: true };
     this.#current.set(alert.id, alert);
     if (this.#current.size > MAX_ALERTS) {
-      const [oldest] = this.#current.keys();
-      if (oldest !== undefined) this.#current.delete(oldest);
+      const [oldest] = this.#current.values();
+      if (oldest) this.#take(oldest);
     }
     this.#publish(alert);
   }
 
   /** Takes back every alert of this code: what it said no longer holds. */
   clear(code: string): void {
-    for (const [id, alert] of this.#current) {
-      if (alert.code !== code) continue;
-      this.#current.delete(id);
-      this.#publish({ ...alert, active: false });
-    }
+    for (const alert of [...this.#current.values()]) if (alert.code === code) this.#take(alert);
+  }
+
+  // Who watches is told, so that his list stays as bounded as ours (I6).
+  #take(alert: Alert): void {
+    this.#current.delete(alert.id);
+    this.#publish({ ...alert, active: false });
   }
 
   /** What holds now, for a client that attaches. */

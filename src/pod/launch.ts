@@ -8,9 +8,11 @@ import type { LaunchOrder, LaunchReport } from "../protocol/launch.ts";
 import type { ScopeEnforcement } from "../protocol/scope-rule.ts";
 import type { ClaimResult, Leftover } from "../registry/claim.ts";
 import { type Environment, type Places, resolvePlaces, socketPath } from "../registry/places.ts";
+import type { HeadMark } from "../registry/pod-row.ts";
 import { openRegistry, type Registry } from "../registry/registry.ts";
 import { isReadOnly } from "../registry/scope.ts";
-import { endProcessGroup } from "../tools/process-tree.ts";
+import type { ChainHead } from "../session-log/line.ts";
+import { endCallsOfProcess, endProcessGroup } from "../tools/process-tree.ts";
 import { createScopeGuard } from "../tools/scope-guard.ts";
 import type { ToolContext } from "../tools/tool.ts";
 import { toolSet } from "../tools/tool-set.ts";
@@ -70,6 +72,7 @@ async function serve(session: OpenSession, { order, env, places, registry }: Sur
   const { state, log } = session;
   const name = state.pod;
   const path = socketPath(places, name);
+  const former = session.restored ? await registry.find(state.session) : undefined;
   const claim = await registry.claim({
     name,
     session: state.session,
@@ -82,6 +85,8 @@ async function serve(session: OpenSession, { order, env, places, registry }: Sur
   });
   await endLeftovers(claim.reclaimed);
   refuseIfTaken(claim, name);
+  // Also what left its process group, and what started in the moment before the registry was told.
+  if (former && former.process.pid !== process.pid) await endCallsOfProcess(former.process.pid);
   const reporter = new RegistryReporter({ registry, session: state.session, log, logger: stderrLogger });
   const modelEnv = { ...env, ANTHROPIC_BASE_URL: session.config.providers.anthropic.baseUrl };
   const running = Promise.withResolvers<void>();
@@ -121,9 +126,11 @@ async function serve(session: OpenSession, { order, env, places, registry }: Sur
     return ending;
   };
   pod.onClosed = (reason) => void end(reason);
+  const shortened = former?.head && describeShortening(former.head, log.head);
+  if (shortened) pod.alerter.raise("error", "log_shortened", shortened);
   await pod.restore();
   if (order.claimed) unclaimed = setTimeout(() => void end("nobody claimed it"), UNCLAIMED_MS);
-  const notes = [...places.notes, ...session.notes];
+  const notes = [...places.notes, ...session.notes, ...(shortened ? [shortened] : [])];
   if (!isReadOnly(state.config.scope)) notes.push("Scope is kept by the file tools only: the shell can write wherever you can.");
   const report = {
     ok: true as const,
@@ -156,6 +163,12 @@ async function endAll({ pod, reason, listener, connections, reporter, session, r
   session.log[Symbol.dispose]();
   session.lock[Symbol.dispose]();
   await registry[Symbol.asyncDispose]();
+}
+
+/** What the registry's head mark tells about a log that lost its end, which no chain can show (docs/session-log.md, head mark). */
+function describeShortening(mark: HeadMark, head: ChainHead): string | undefined {
+  if (mark.seq < head.seq || (mark.seq === head.seq && mark.hash === head.hash)) return undefined;
+  return `The log ends at entry ${head.seq}, but entry ${mark.seq} was on disk before: its end was cut off or replaced.`;
 }
 
 async function endLeftovers(leftovers: readonly Leftover[]): Promise<void> {

@@ -8,10 +8,12 @@ export class LiveBuffer {
   /** Notes a live event that was just published. */
   note(event: LiveEvent): void {
     switch (event.type) {
-      case "live_reset":
       case "retry":
-        this.#deltas = [];
-        if (event.type === "retry") this.#deltas.push(event);
+        this.#deltas = [event];
+        return;
+      case "live_reset":
+        // It withdraws what an attempt showed, not the wait for the next one.
+        if (this.#deltas.at(-1)?.type !== "retry") this.#deltas = [];
         return;
       case "tool_progress": {
         const before = this.#progress.get(event.call_id);

@@ -77,6 +77,8 @@ export class Pod {
   readonly #runner: TurnRunner;
   readonly #waker: Waker;
   #closing: Promise<void> | undefined;
+  /** Inputs up to here waited when the session was restored; until a turn starts they start none (N6). */
+  #inputsAfter: number;
   /** Told once the end is on disk: the process may end. */
   onClosed: (reason: string) => void = () => {};
   #statusText = "";
@@ -86,6 +88,7 @@ export class Pod {
     const { log, state, clock } = parts;
     this.#door = new CommitDoor({ log, state, clock, publish: (events) => this.#publishCommitted(events) });
     this.#alerter = new Alerter(clock, (alert) => this.#broadcaster.state({ type: "alert", alert }));
+    this.#inputsAfter = state.lastSeq;
     this.#model = new ModelSlot(parts.openModel);
     const loop = new TurnLoop({
       state,
@@ -116,6 +119,7 @@ export class Pod {
       clock,
       alerter: this.#alerter,
       mayStart: () => !this.#closing && !this.#runner.isRunning && !this.#runner.isStuck,
+      inputsAfter: () => this.#inputsAfter,
       start: (trigger) => this.#wake(trigger),
       onHeld: () => this.#changed(),
     });
@@ -175,7 +179,7 @@ export class Pod {
         "a message sent before the restart waits; it enters the next request, or send `resume`",
       );
     }
-    this.#waker.ifDue({ restoring: true });
+    this.#waker.ifDue();
   }
 
   /** Handles a method that changes the session. Everything up to the acceptance happens before this returns its promise. */
@@ -336,6 +340,7 @@ export class Pod {
   /** Commits `before` and `turn_started` in one append and runs the turn; returns the seqs. */
   #startTurn(trigger: TurnTrigger, chain: Chain, before: readonly NewEntry[]): number[] {
     const placed = this.#door.commit([...before, { type: "turn_started", turn: this.state.turns + 1, trigger, chain }]);
+    this.#inputsAfter = 0;
     this.#waker.stop();
     this.#runner.start();
     return placed.map((entry) => entry.seq);

@@ -16,6 +16,7 @@ export class Waker {
   readonly #clock: Clock;
   readonly #alerter: Alerter;
   readonly #mayStart: () => boolean;
+  readonly #inputsAfter: () => number;
   readonly #start: (trigger: "user" | "notification") => void;
   readonly #onHeld: () => void;
   #timer: NodeJS.Timeout | undefined;
@@ -27,6 +28,8 @@ export class Waker {
     readonly alerter: Alerter;
     /** False while a turn runs or the Pod is on its way out. */
     readonly mayStart: () => boolean;
+    /** Human inputs up to this `seq` start nothing (see `decideWake`). */
+    readonly inputsAfter: () => number;
     readonly start: (trigger: "user" | "notification") => void;
     /** A wake began to be held: the status changed. */
     readonly onHeld: () => void;
@@ -35,6 +38,7 @@ export class Waker {
     this.#clock = options.clock;
     this.#alerter = options.alerter;
     this.#mayStart = options.mayStart;
+    this.#inputsAfter = options.inputsAfter;
     this.#start = options.start;
     this.#onHeld = options.onHeld;
   }
@@ -45,9 +49,9 @@ export class Waker {
   }
 
   /** Starts a turn if one is due, or says why not and looks again when that can change. */
-  ifDue(options: { readonly restoring?: boolean } = {}): void {
+  ifDue(): void {
     if (!this.#mayStart()) return;
-    const decision = decideWake(this.#state, this.#clock.nowMs(), options);
+    const decision = decideWake(this.#state, this.#clock.nowMs(), this.#inputsAfter());
     switch (decision.kind) {
       case "none":
         this.stop();
@@ -56,25 +60,26 @@ export class Waker {
         // A burst is one wake (N5): whatever arrives within the window of the first one joins the same request.
         if (this.#timer && !this.#held) return;
         this.stop();
-        this.#timer = startTimer(() => this.#now(options), decision.trigger === "user" ? 0 : WAKE_WINDOW_MS);
+        this.#timer = startTimer(() => this.#now(), decision.trigger === "user" ? 0 : WAKE_WINDOW_MS);
         return;
       case "held":
-        this.#hold(decision.held, options);
+        this.#hold(decision.held);
         return;
       default:
         assertNever(decision, "wake decision");
     }
   }
 
-  #now(options: { readonly restoring?: boolean }): void {
+  #now(): void {
     this.stop();
     if (!this.#mayStart()) return;
-    const decision = decideWake(this.#state, this.#clock.nowMs(), options);
+    const decision = decideWake(this.#state, this.#clock.nowMs(), this.#inputsAfter());
     if (decision.kind === "start") this.#start(decision.trigger);
-    else this.ifDue(options);
+    else this.ifDue();
   }
 
-  #hold(held: WakeHeld, options: { readonly restoring?: boolean }): void {
+  #hold(held: WakeHeld): void {
+    if (this.#held && sameHold(this.#held, held)) return;
     this.stop();
     this.#held = held;
     if (held.reason !== "paused") {
@@ -86,7 +91,7 @@ export class Waker {
         `notifications wait: ${why}; the Pod wakes by itself at ${until}, or send resume`,
       );
       const waitMs = Math.min(Math.max(held.until - this.#clock.nowMs(), 0) + 1, MAX_TIMER_MS);
-      this.#timer = startTimer(() => this.#now(options), waitMs);
+      this.#timer = startTimer(() => this.#now(), waitMs);
     }
     this.#onHeld();
   }
@@ -99,4 +104,10 @@ export class Waker {
     this.#held = undefined;
     this.#alerter.clear("wake_held");
   }
+}
+
+/** Whether two looks at the same hold say the same, up to the rounding of their times: then its alert and timer stay. */
+function sameHold(a: WakeHeld, b: WakeHeld): boolean {
+  if (a.reason !== b.reason) return false;
+  return a.reason === "paused" || b.reason === "paused" || Math.abs(a.until - b.until) < 1000;
 }

@@ -25,8 +25,8 @@ export type ScanEnd =
   /** Every byte belongs to a sound line. */
   | { readonly kind: "whole"; readonly size: number }
   /**
-   * The file ends in something without a line break: what a cut-off write leaves. `complete` tells that only the line break is
-   * missing, so that nothing is lost by adding it.
+   * The file ends in something without a line break: what a cut-off write leaves, or NUL bytes of blocks that a power cut left
+   * unwritten. `complete` tells that only the line break is missing, so that nothing is lost by adding it.
    */
   | {
       readonly kind: "torn";
@@ -46,6 +46,14 @@ export type ScanEnd =
 
 /** Reads `file`, hands each sound line to `onLine` (which may object: its text becomes a `bad_order` problem), and says how it ended. */
 export function scanLog(file: string, onLine: (line: ScannedLine) => string | undefined): ScanEnd {
+  const lines = walkLog(file);
+  let step = lines.next();
+  while (!step.done) step = lines.next(onLine(step.value));
+  return step.value;
+}
+
+/** {@link scanLog} one step at a time, for callers that wait or give up in between: yields each sound line, takes the objection to it. */
+export function* walkLog(file: string): Generator<ScannedLine, ScanEnd, string | undefined> {
   const descriptor = openLog(file);
   try {
     const size = fstatSync(descriptor).size;
@@ -68,12 +76,8 @@ export function scanLog(file: string, onLine: (line: ScannedLine) => string | un
         parts = [];
         const end = position + newline + 1;
         const decoded = decodeLine(bytes, head);
-        if (!decoded.ok) {
-          // NUL bytes up to the end of the file are blocks that a power cut left unwritten: a torn tail, not damage.
-          if (isNulTail(descriptor, lineStart, size)) return { kind: "torn", size, start: lineStart, line, complete: undefined };
-          return { kind: "damaged", size, start: lineStart, line, problem: decoded.problem };
-        }
-        const objection = onLine({ entry: decoded.entry, head: decoded.head, line, start: lineStart, end, bytes });
+        if (!decoded.ok) return { kind: "damaged", size, start: lineStart, line, problem: decoded.problem };
+        const objection = yield { entry: decoded.entry, head: decoded.head, line, start: lineStart, end, bytes };
         if (objection !== undefined) {
           return { kind: "damaged", size, start: lineStart, line, problem: { code: "bad_order", message: objection } };
         }
@@ -115,15 +119,4 @@ function openLog(file: string): number {
       cause: thrown,
     });
   }
-}
-
-function isNulTail(descriptor: number, start: number, size: number): boolean {
-  const buffer = Buffer.allocUnsafe(64 * 1024);
-  for (let position = start; position < size; ) {
-    const read = readSync(descriptor, buffer, 0, Math.min(buffer.length, size - position), position);
-    if (read === 0) return false;
-    for (let i = 0; i < read; i++) if (buffer[i] !== 0) return false;
-    position += read;
-  }
-  return true;
 }

@@ -26,9 +26,15 @@ export function pendingTotals(state: SessionState): {
   return { inputs, items };
 }
 
-/** Whether an input waits that would start a turn or enter the running one. */
-export function inputWaits(state: SessionState): boolean {
-  for (const pending of state.pending.values()) if (pending.kind === "input") return true;
+/** Whether a human's input waits that was accepted behind `afterSeq`. */
+export function inputWaits(state: SessionState, afterSeq = 0): boolean {
+  for (const pending of state.pending.values()) if (pending.kind === "input" && pending.seq > afterSeq) return true;
+  return false;
+}
+
+/** Whether an input still waits that the open turn was started for: its cap left it to a later request, and the turn is not over before. */
+export function turnInputWaits(state: SessionState): boolean {
+  for (const pending of state.pending.values()) if (pending.kind === "input" && pending.seq < state.lastTurnStartSeq) return true;
   return false;
 }
 

@@ -25,13 +25,15 @@ export type WakeDecision =
   /** A wake is owed but held; `until` says when to look again. */
   | { readonly kind: "held"; readonly held: WakeHeld };
 
-/** Whether a turn is due for an idle Pod, at a turn's end and after a restore alike (N6). */
-export function decideWake(state: SessionState, nowMs: number, options: { readonly restoring?: boolean } = {}): WakeDecision {
+/**
+ * Whether a turn is due for an idle Pod, at a turn's end and after a restore alike (N6). Human inputs up to `inputsAfter` start
+ * nothing: they waited when the session was restored, and enter whatever request comes next.
+ */
+export function decideWake(state: SessionState, nowMs: number, inputsAfter = 0): WakeDecision {
   if (state.turn?.phase === "running") return { kind: "none" };
   if (state.turn?.phase === "paused")
     return state.owed.size > 0 ? { kind: "held", held: { reason: "paused" } } : { kind: "none" }; // N12
-  // A human's input that waits starts the next turn at once; at a restore it waits for the next request and an alert says so (N6).
-  if (inputWaits(state) && !options.restoring) return { kind: "start", trigger: "user" };
+  if (inputWaits(state, Math.max(inputsAfter, hadTheirTurn(state)))) return { kind: "start", trigger: "user" };
   if (state.owed.size === 0) return { kind: "none" };
   const failedUntil = failureWaitUntil(state, nowMs);
   if (failedUntil > nowMs) return { kind: "held", held: { reason: "after_failure", until: failedUntil } };
@@ -41,6 +43,15 @@ export function decideWake(state: SessionState, nowMs: number, options: { readon
     return { kind: "held", held: { reason: "bucket_empty", until } };
   }
   return { kind: "start", trigger: "notification" };
+}
+
+/**
+ * Inputs up to here had a turn started for them that ended before a request took them in: they enter the next request, but do not
+ * start turn after turn by themselves. What was sent during that turn still starts the next one. After a completed turn only what did
+ * not fit into its requests is left, and that goes on at once.
+ */
+function hadTheirTurn(state: SessionState): number {
+  return state.lastOutcome === undefined || state.lastOutcome === "completed" ? 0 : state.lastTurnStartSeq;
 }
 
 /** Until when a failed turn keeps an automatic one waiting (1 minute doubling to 1 hour, or what the provider asked for). */

@@ -1,5 +1,6 @@
 import type { TurnError } from "../protocol/event.ts";
 import type { SystemItem } from "../protocol/system-item.ts";
+import { turnInputWaits } from "../session-log/pending.ts";
 import { RequestBuilder } from "./build-request.ts";
 import { requestAnswer } from "./request-answer.ts";
 import { runToolCalls } from "./run-tool-calls.ts";
@@ -17,7 +18,7 @@ export type TurnEnd =
  *
  *     loop
  *       open calls?            run them, each result committed as its call ends
- *       nothing more asked?    the turn is over, unless an interceptor goes on
+ *       nothing more asked?    the turn is over, unless an interceptor goes on or its own input has not been taken in yet
  *       pause wanted?          stop here: no further call or request starts
  *       else                   one request: take in what is pending, send, stream, commit the answer
  *
@@ -50,7 +51,8 @@ export class TurnLoop {
         continue;
       }
       if (signals.cancel.aborted) return { kind: "cancelled" };
-      if (port.state.turn?.finished && !(await this.#goesOn())) return { kind: signals.pause.aborted ? "paused" : "completed" };
+      const isOver = port.state.turn?.finished && !turnInputWaits(port.state);
+      if (isOver && !(await this.#goesOn())) return { kind: signals.pause.aborted ? "paused" : "completed" };
       if (signals.pause.aborted) return { kind: "paused" };
       const refused = await this.#beforeRequest();
       if (refused) return { kind: "failed", error: refused };
