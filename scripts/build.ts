@@ -31,6 +31,12 @@ const LOCK_WAIT_MS = 30_000;
  * its bytes. `base` holds only what loads nothing itself: `--help` needs it, and neither zod nor `node:crypto`.
  */
 const SHARED = [
+  // What starting a Pod needs, apart from everything else: it is loaded and run before the rest.
+  {
+    name: "launch",
+    test: /\/src\/client\/spawn-pod|\/src\/registry\/(?:places|private-dir)|\/src\/base\/(?:ids|call-mark)/,
+    priority: 4,
+  },
   { name: "base", test: /\/src\/base\/(?:assert-never|errors|json|text)|\/src\/client\/near-names/, priority: 3 },
   { name: "wire", test: /\/node_modules\/zod\/|\/src\/protocol\//, priority: 2 },
   { name: "pods", test: /\/src\/(?:registry|transport|client)\//, priority: 1 },

@@ -1,5 +1,6 @@
 import { rmSync } from "node:fs";
 import type { Socket } from "node:net";
+import { dirname } from "node:path";
 import { systemClock } from "../base/clock.ts";
 import { AppError } from "../base/errors.ts";
 import { stderrLogger } from "../base/logger.ts";
@@ -103,7 +104,7 @@ async function serve(session: OpenSession, { order, env, places, registry }: Sur
       const problem = checkModelRef(ref, modelEnv);
       if (problem) throw problem;
     },
-    toolContext: toolContexts({ session, places, env, reporter }),
+    toolContext: toolContexts({ session, env, reporter, closed: [places.data, places.runtime, places.config, dirname(path)] }),
     onStatus: (status) => reporter.noteStatus(status),
     onGrowth: () => reporter.noteGrowth(),
     onStorageLost: () => void end("storage_failed"),
@@ -207,13 +208,14 @@ const SECRET = /(_API_KEY|_AUTH_TOKEN|_ACCESS_KEY|_SECRET|_SECRET_KEY|_PASSWORD)
 
 function toolContexts(parts: {
   readonly session: OpenSession;
-  readonly places: Places;
   readonly env: Environment;
   readonly reporter: RegistryReporter;
+  /** Folders that no scope opens: ours, and where the socket is. */
+  readonly closed: readonly string[];
 }): (call: Pick<ToolContext, "callId" | "signal" | "onProgress">) => ToolContext {
-  const { session, places, env, reporter } = parts;
+  const { session, env, reporter, closed } = parts;
   const { state } = session;
-  const scope = createScopeGuard({ scope: () => state.config.scope, closed: [places.data, places.runtime, places.config] });
+  const scope = createScopeGuard({ scope: () => state.config.scope, closed });
   const readFiles = new Map<string, string>();
   const baseEnv: Record<string, string> = { WAKEFUL_POD: state.pod };
   for (const [key, value] of Object.entries(env)) if (value !== undefined && !SECRET.test(key)) baseEnv[key] = value;

@@ -1,4 +1,4 @@
-import { existsSync, mkdirSync, realpathSync, statSync } from "node:fs";
+import { existsSync, realpathSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { AppError } from "../base/errors.ts";
 import { newId } from "../base/ids.ts";
@@ -11,6 +11,7 @@ import type { SessionConfig } from "../protocol/session-config.ts";
 import { type OwnerLock, takeOwnerLock } from "../registry/owner-lock.ts";
 import { type Environment, type Places, sessionDir } from "../registry/places.ts";
 import { freshPodName, parsePodName } from "../registry/pod-name.ts";
+import { makePrivateDir } from "../registry/private-dir.ts";
 import type { Registry } from "../registry/registry.ts";
 import { isReadOnly } from "../registry/scope.ts";
 import { type EntryOf, LOG_FORMAT } from "../session-log/entry.ts";
@@ -105,7 +106,7 @@ export async function createSession(name: string, order: LaunchOrder, places: Pl
     history: [],
   };
   const directory = sessionDir(places, session);
-  mkdirSync(directory, { recursive: true, mode: 0o700 });
+  makePrivateDir(directory);
   const lock = await own(directory, session);
   const log = LogFile.create(directory);
   const state = emptyState();

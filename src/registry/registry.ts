@@ -51,7 +51,7 @@ export interface Registry extends AsyncDisposable {
   claim(request: ClaimRequest, options?: CallOptions): Promise<ClaimResult>;
   /** Tells how this process's Pod is; also notes that it was seen. */
   update(session: string, patch: PodPatch, options?: CallOptions): Promise<UpdateResult>;
-  /** Notes the newest synced place of the log. Never goes back. */
+  /** Notes the newest synced place of the log, with the time. The log is the truth: whatever it says is taken, also an earlier place. */
   setHead(session: string, head: { readonly seq: number; readonly hash: string }, options?: CallOptions): Promise<UpdateResult>;
   /** Notes which process groups the Pod's tools run; the whole list each time. */
   setProcessGroups(session: string, groups: readonly number[], options?: CallOptions): Promise<UpdateResult>;
