@@ -2,7 +2,7 @@ import type { Clock } from "../base/clock.ts";
 import { AppError } from "../base/errors.ts";
 import type { CommittedEvent } from "../protocol/event.ts";
 import type { LogEntry, NewEntry } from "../session-log/entry.ts";
-import { applyEntry, checkEntry } from "../session-log/fold.ts";
+import { applyEntry, checkEntries } from "../session-log/fold.ts";
 import type { LogFile } from "../session-log/log-file.ts";
 import type { SessionState } from "../session-log/session-state.ts";
 import { toEvents } from "../session-log/to-events.ts";
@@ -31,11 +31,14 @@ export class CommitDoor {
 
   /** Commits entries, all or none. Throws `storage_failed` when the disk refuses, `internal` when an entry is illegal here. */
   commit(entries: readonly NewEntry[]): readonly LogEntry[] {
-    const [first] = entries;
-    if (!first) return [];
+    if (entries.length === 0) return [];
     const ts = this.#clock.nowMs();
-    const objection = checkEntry(this.#state, { ...first, seq: this.#log.head.seq + 1, ts });
-    if (objection !== undefined) throw new AppError("internal", `${first.type} is illegal here: ${objection}`);
+    const { seq } = this.#log.head;
+    const objection = checkEntries(
+      this.#state,
+      entries.map((entry, index) => ({ ...entry, seq: seq + 1 + index, ts })),
+    );
+    if (objection !== undefined) throw new AppError("internal", objection);
     const placed = this.#log.append(entries, ts);
     for (const entry of placed) applyEntry(this.#state, entry);
     this.#publish(placed.flatMap(toEvents));

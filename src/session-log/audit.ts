@@ -93,8 +93,12 @@ class PromptAudit implements FoldVisitor {
 
   after(state: Readonly<SessionState>, entry: LogEntry): void {
     if (entry.type === "session_started" || entry.type === "config_changed") {
-      const { reasoning, max_output_tokens: maxOutputTokens } = state.config;
-      const settings = { reasoning, ...(maxOutputTokens === undefined ? {} : { maxOutputTokens }) };
+      const { reasoning, max_output_tokens: maxOutputTokens, adjustments } = state.config;
+      const settings = {
+        reasoning,
+        ...(maxOutputTokens === undefined ? {} : { maxOutputTokens }),
+        ...(adjustments === undefined ? {} : { adjustments }),
+      };
       this.#settings.push({ seq: entry.seq, settings });
     }
     if (state.promptDigest !== this.#digest) {

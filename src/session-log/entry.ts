@@ -70,7 +70,10 @@ const entries = [
   z.object({ type: z.literal("assistant_items"), items: z.array(LoggedAnswerItem), usage: Usage, stop: StopReason }),
   z.object({ type: z.literal("tool_started"), call_id: z.string() }),
   z.object({ type: z.literal("tool_results"), items: z.array(LoggedToolResult).min(1) }),
-  z.object({ type: z.literal("config_changed"), changes: SessionConfig.pick({ model: true, reasoning: true }).partial() }),
+  z.object({
+    type: z.literal("config_changed"),
+    changes: SessionConfig.pick({ model: true, reasoning: true, adjustments: true }).partial(),
+  }),
   z.object({ type: z.literal("closed"), reason: z.string() }),
 ] as const;
 

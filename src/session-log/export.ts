@@ -4,13 +4,12 @@ import type { LogEntry } from "./entry.ts";
 import { FIRST_FILE } from "./log-file.ts";
 import type { ScanEnd } from "./log-scan.ts";
 import type { LoggedItem } from "./logged-item.ts";
-import { scanInSteps } from "./scan-in-steps.ts";
+import { type StepOptions, scanInSteps } from "./scan-in-steps.ts";
 
-export interface ExportOptions {
+export interface ExportOptions extends StepOptions {
   readonly format: "markdown" | "json";
   /** Gets the document piece by piece. */
   readonly write: (text: string) => void;
-  readonly signal?: AbortSignal;
 }
 
 /**
@@ -18,10 +17,10 @@ export interface ExportOptions {
  * damaged log). Says how the log ended: a damaged one is exported up to the damage. Throws what `scanLog` throws.
  */
 export async function exportLog(directory: string, options: ExportOptions): Promise<ScanEnd> {
-  const { format, write, signal } = options;
+  const { format, write } = options;
   const file = join(directory, FIRST_FILE);
   if (format === "markdown") {
-    const end = await scanInSteps(file, (line) => writeAll(write, toMarkdown(line.entry)), signal);
+    const end = await scanInSteps(file, (line) => writeAll(write, toMarkdown(line.entry)), options);
     if (end.kind === "torn" && end.complete) write(toMarkdown(end.complete.entry));
     return end;
   }
@@ -31,7 +30,7 @@ export async function exportLog(directory: string, options: ExportOptions): Prom
     separator = ",\n";
   };
   write('{"entries":[\n');
-  const end = await scanInSteps(file, (line) => writeAll(writeEntry, line.entry), signal);
+  const end = await scanInSteps(file, (line) => writeAll(writeEntry, line.entry), options);
   if (end.kind === "torn" && end.complete) writeEntry(end.complete.entry);
   const damage = end.kind === "damaged" ? { file, line: end.line, byte: end.start, ...end.problem } : null;
   write(`\n],"end":${JSON.stringify(end.kind)},"damage":${JSON.stringify(damage)}}\n`);

@@ -15,7 +15,8 @@ import { bucketAt } from "./wake-rule.ts";
  * F1 An item is pending from its entry on, and leaves for the history only by the `takes` of an `llm_request`: so it cannot be lost
  *    and cannot be injected twice.
  * F2 Tool results join the history in call order when the last call of their batch has one: nothing stands between call and result.
- * F3 A waking item stays owed until a request that took it was answered, or its turn was cancelled (N6).
+ * F3 A waking item stays owed until a request that showed it was answered, or the turn that took it was cancelled (N6). What a stopped
+ *    answer left behind is no answer: a Pod that is shut down in the middle of one still owes it.
  */
 export function applyEntry(state: SessionState, entry: LogEntry): void {
   state.lastSeq = entry.seq;
@@ -35,6 +36,7 @@ export function applyEntry(state: SessionState, entry: LogEntry): void {
     case "turn_started":
       state.turns = entry.turn;
       state.lastTurnStartSeq = entry.seq;
+      state.takenInTurn.clear();
       state.turn = {
         turn: entry.turn,
         trigger: entry.trigger,
@@ -57,11 +59,12 @@ export function applyEntry(state: SessionState, entry: LogEntry): void {
       state.turn = undefined;
       state.requestOpen = false;
       state.lastOutcome = entry.outcome;
-      if (entry.outcome === "cancelled") settleTaken(state); // F3
+      if (entry.outcome === "cancelled") for (const id of state.takenInTurn) state.owed.delete(id); // F3
       if (entry.outcome === "failed") {
         state.failures += 1;
         state.lastFailure = { ts: entry.ts, retryAfterMs: entry.error?.retry_after_ms };
-      } else if (entry.outcome !== "interrupted") {
+      } else if (entry.outcome === "completed") {
+        // Only this proves that the next automatic turn would get through.
         state.failures = 0;
         state.lastFailure = undefined;
       }
@@ -109,7 +112,7 @@ export function applyEntry(state: SessionState, entry: LogEntry): void {
       state.answers += 1;
       state.usage = addUsage(state.usage, entry.usage);
       state.lastUsage = entry.usage;
-      settleTaken(state); // F3
+      if (entry.stop !== "cancelled") settleTaken(state); // F3
       for (const item of entry.items) pushHistory(state, item);
       state.batch = batchOf(entry.items);
       for (const callId of state.batch?.calls.keys() ?? []) state.callIds.add(callId);
@@ -180,6 +183,44 @@ export function checkEntry(state: SessionState, entry: LogEntry): string | undef
   }
 }
 
+/**
+ * Why a list of entries may not be appended in one go, or undefined if it may. Each is checked against the state that those before it
+ * make, in a rehearsal that leaves the real state alone: an illegal entry must never reach the disk.
+ */
+export function checkEntries(state: SessionState, entries: readonly LogEntry[]): string | undefined {
+  const [first] = entries;
+  if (entries.length === 1 && first) return objection(state, first);
+  const rehearsal = rehearsalOf(state);
+  for (const entry of entries) {
+    const problem = objection(rehearsal, entry);
+    if (problem !== undefined) return problem;
+    applyEntry(rehearsal, entry);
+  }
+  return undefined;
+}
+
+function objection(state: SessionState, entry: LogEntry): string | undefined {
+  const problem = checkEntry(state, entry);
+  return problem === undefined ? undefined : `${entry.type} is illegal here: ${problem}`;
+}
+
+/** A copy of what `checkEntry` looks at, bounded like what is pending; the history is left out. */
+function rehearsalOf(state: SessionState): SessionState {
+  const { turn, batch } = state;
+  const calls = [...(batch?.calls ?? [])].map(([id, call]) => [id, { ...call }] as const);
+  return {
+    ...state,
+    history: [],
+    items: [],
+    pending: new Map(state.pending),
+    owed: new Map(state.owed),
+    answered: new Map(),
+    callIds: new Set(),
+    turn: turn && { ...turn },
+    batch: batch && { calls: new Map(calls), after: [] },
+  };
+}
+
 function pushHistory(state: SessionState, item: LoggedItem): void {
   state.history.push(item);
   state.items.push(fromLoggedItem(item));
@@ -191,7 +232,10 @@ function take(state: SessionState, id: string): void {
   if (!pending) return;
   state.pending.delete(id);
   pushHistory(state, toHistoryItem(pending)); // F1
-  if (state.owed.has(id)) state.owed.set(id, "taken");
+  if (state.owed.has(id)) {
+    state.owed.set(id, "taken");
+    state.takenInTurn.add(id);
+  }
   if (pending.kind === "input" && state.turn) state.turn.trigger = "user";
 }
 

@@ -59,7 +59,8 @@ export class LogFile implements Disposable {
     this.#disk = disk;
     this.#offsets = opened.offsets;
     this.#head = opened.head;
-    this.#synced = opened.head;
+    // What a process that was killed wrote last may be in the system's memory only: nothing is known to be on disk before our own sync.
+    this.#synced = EMPTY_HEAD;
     this.#size = opened.size;
     this.repair = opened.repair;
   }
@@ -104,10 +105,11 @@ export class LogFile implements Disposable {
     const descriptor = openForAppend(file);
     try {
       if (end.kind === "torn" && end.complete && onEntry(end.complete.entry) === undefined) {
-        disk.write(descriptor, Buffer.from("\n"), 0, end.size);
+        size = end.complete.end;
+        if (end.size >= size) disk.truncate(descriptor, size - 1); // What stood in place of the line break.
+        disk.write(descriptor, Buffer.from("\n"), 0, size - 1);
         offsets.push(end.complete.start);
         head = end.complete.head;
-        size = end.size + 1;
         repair = { kind: "completed", line: end.line };
       } else if (end.kind === "torn") {
         disk.truncate(descriptor, end.start);

@@ -90,15 +90,27 @@ export function* walkLog(file: string): Generator<ScannedLine, ScanEnd, string |
       position += read;
     }
     if (lineStart >= size) return { kind: "whole", size };
-    const bytes = Buffer.concat(parts);
-    const decoded = decodeLine(bytes, head);
-    const complete = decoded.ok
-      ? { entry: decoded.entry, head: decoded.head, line, start: lineStart, end: size + 1, bytes }
-      : undefined;
+    const decoded = decodeUnfinished(Buffer.concat(parts), head);
+    const complete = decoded && { ...decoded, line, start: lineStart, end: lineStart + decoded.bytes.length + 1 };
     return { kind: "torn", size, start: lineStart, line, complete };
   } finally {
     closeSync(descriptor);
   }
+}
+
+/**
+ * A whole entry at the end of the file that lacks only its line break: nothing stands there, or NUL bytes of a block that a power cut left
+ * unwritten, or one other byte, which was the line break before it was changed.
+ */
+function decodeUnfinished(bytes: Buffer, head: ChainHead): Pick<ScannedLine, "entry" | "head" | "bytes"> | undefined {
+  let end = bytes.length;
+  while (end > 0 && bytes[end - 1] === 0) end -= 1;
+  for (const length of new Set([bytes.length, end, bytes.length - 1])) {
+    const line = bytes.subarray(0, Math.max(0, length));
+    const decoded = decodeLine(line, head);
+    if (decoded.ok) return { entry: decoded.entry, head: decoded.head, bytes: line };
+  }
+  return undefined;
 }
 
 function openLog(file: string): number {

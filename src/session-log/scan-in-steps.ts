@@ -6,6 +6,12 @@ import { type ScanEnd, type ScannedLine, walkLog } from "./log-scan.ts";
 const LINES_A_TICK = 500;
 const BYTES_A_TICK = 8 * 1024 * 1024;
 
+export interface StepOptions {
+  readonly signal?: AbortSignal | undefined;
+  /** Awaited between two steps: until a slow reader of what was made of the lines has caught up. */
+  readonly between?: (() => Promise<void>) | undefined;
+}
+
 /**
  * `scanLog` for commands: lets the event loop run every few hundred lines, so that Ctrl-C and a closed pipe end a walk through a log of
  * any size. `onLine` may object as there. Throws the abort reason.
@@ -13,7 +19,7 @@ const BYTES_A_TICK = 8 * 1024 * 1024;
 export async function scanInSteps(
   file: string,
   onLine: (line: ScannedLine) => string | undefined,
-  signal: AbortSignal | undefined,
+  { signal, between }: StepOptions = {},
 ): Promise<ScanEnd> {
   const lines = walkLog(file);
   try {
@@ -27,6 +33,7 @@ export async function scanInSteps(
       step = lines.next(onLine(step.value));
       if (linesLeft > 0 && bytesLeft > 0) continue;
       await nextTick();
+      await between?.();
       if (signal?.aborted) throw abortReason(signal);
       linesLeft = LINES_A_TICK;
       bytesLeft = BYTES_A_TICK;

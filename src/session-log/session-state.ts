@@ -81,6 +81,8 @@ export interface SessionState {
   lastTurnStartSeq: number;
   /** Ids of waking items: `pending`, or `taken` by a request that has no answer yet (N6). */
   readonly owed: Map<string, "pending" | "taken">;
+  /** Ids of owed items that the newest turn took: what its cancel settles. */
+  readonly takenInTurn: Set<string>;
   turn: OpenTurn | undefined;
   batch: OpenBatch | undefined;
   /** True between an `llm_request` and its answer. */
@@ -135,6 +137,7 @@ export function emptyState(): SessionState {
     pending: new Map(),
     lastTurnStartSeq: 0,
     owed: new Map(),
+    takenInTurn: new Set(),
     turn: undefined,
     batch: undefined,
     requestOpen: false,

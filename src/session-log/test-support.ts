@@ -1,5 +1,5 @@
-import { mkdtempSync, readFileSync, realpathSync, rmSync, writeFileSync } from "node:fs";
 import { hash } from "node:crypto";
+import { mkdtempSync, readFileSync, realpathSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { SystemItem } from "../protocol/system-item.ts";
@@ -57,7 +57,10 @@ export const STARTED: EntryOf<"session_started"> = {
   history: [],
 };
 
-export function notification(id: string, options: { readonly wake?: boolean; readonly text?: string; readonly for?: string } = {}): SystemItem {
+export function notification(
+  id: string,
+  options: { readonly wake?: boolean; readonly text?: string; readonly for?: string } = {},
+): SystemItem {
   const message = options.text ?? `message of ${id}`;
   return {
     kind: "notification",
@@ -76,7 +79,10 @@ export function items(...list: SystemItem[]): EntryOf<"system_items"> {
   return { type: "system_items", items: list };
 }
 
-export function input(id: string, options: { readonly waitsFor?: "request" | "turn"; readonly text?: string; readonly submission?: string } = {}): EntryOf<"user_input"> {
+export function input(
+  id: string,
+  options: { readonly waitsFor?: "request" | "turn"; readonly text?: string; readonly submission?: string } = {},
+): EntryOf<"user_input"> {
   return {
     type: "user_input",
     id,
@@ -112,12 +118,17 @@ export function call(callId: string): LoggedAnswerItem {
 export function result(callId: string): EntryOf<"tool_results"> {
   return {
     type: "tool_results",
-    items: [{ kind: "tool_result", call_id: callId, name: "Bash", summary: "done", content: `output of ${callId}`, is_error: false }],
+    items: [
+      { kind: "tool_result", call_id: callId, name: "Bash", summary: "done", content: `output of ${callId}`, is_error: false },
+    ],
   };
 }
 
 /** A request as the turn loop records it, for what `state` was at `through`. */
-export function request(state: SessionState, options: { readonly take?: Take; readonly through?: number } = {}): EntryOf<"llm_request"> {
+export function request(
+  state: SessionState,
+  options: { readonly take?: Take; readonly through?: number } = {},
+): EntryOf<"llm_request"> {
   const take = options.take ?? chooseTake(state, 1_000_000);
   return {
     type: "llm_request",
@@ -180,7 +191,11 @@ export class DiskSession implements Disposable {
     const turn = state.turns + 1;
     this.commit(input(`input_${turn}`), turnStarted(turn));
     this.commit(request(state));
-    this.commit(answer(says(`turn ${turn}`), call(`call_${turn}`)), { type: "tool_started", call_id: `call_${turn}` }, result(`call_${turn}`));
+    this.commit(
+      answer(says(`turn ${turn}`), call(`call_${turn}`)),
+      { type: "tool_started", call_id: `call_${turn}` },
+      result(`call_${turn}`),
+    );
     this.commit(request(state));
     return this.commit(answer(says("done")), turnEnded(turn));
   }
@@ -228,4 +243,3 @@ export function editedLine(line: string, edit: (text: string) => string): string
   const covered = edit(line.slice(0, line.lastIndexOf(',"hash":"')));
   return `${covered},"hash":"${hash("sha256", covered, "hex")}"}`;
 }
-

@@ -98,7 +98,7 @@ export async function foldLog(
     return undefined;
   };
 
-  const end = await scanInSteps(file, accept, signal);
+  const end = await scanInSteps(file, accept, { signal });
   const completed = end.kind === "torn" && end.complete !== undefined && accept(end.complete) === undefined;
   const newest: ChainHead | null = head;
   const report = {

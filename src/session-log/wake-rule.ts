@@ -9,6 +9,8 @@ import type { SessionState } from "./session-state.ts";
 export const FAILURE_WAIT_MS = 60 * 1000;
 /** Longest wait after failed turns. */
 export const MAX_FAILURE_WAIT_MS = 60 * 60 * 1000;
+/** Longest wait that a provider is granted: quotas come back within a week, and a nonsense number must not silence a Pod for ever. */
+export const MAX_PROVIDER_WAIT_MS = 7 * 24 * 60 * 60 * 1000;
 
 /** Automatic turns that the bucket holds at `nowMs` (a fraction counts towards the next one). A clock set back refills nothing. */
 export function bucketAt(state: SessionState, nowMs: number): number {
@@ -54,11 +56,16 @@ function hadTheirTurn(state: SessionState): number {
   return state.lastOutcome === undefined || state.lastOutcome === "completed" ? 0 : state.lastTurnStartSeq;
 }
 
-/** Until when a failed turn keeps an automatic one waiting (1 minute doubling to 1 hour, or what the provider asked for). */
+/**
+ * Until when a failed turn keeps an automatic one waiting: 1 minute doubling to 1 hour, or what the provider asked for. A wait that the
+ * provider named and that did not help is taken at its word no more: from the second failure on it only makes our own longer.
+ */
 function failureWaitUntil(state: SessionState, nowMs: number): number {
   if (!state.lastFailure || state.failures === 0) return nowMs;
   const { ts, retryAfterMs } = state.lastFailure;
-  const wait = retryAfterMs ?? Math.min(FAILURE_WAIT_MS * 2 ** (state.failures - 1), MAX_FAILURE_WAIT_MS);
+  const ours = Math.min(FAILURE_WAIT_MS * 2 ** (state.failures - 1), MAX_FAILURE_WAIT_MS);
+  const asked = retryAfterMs === undefined ? undefined : Math.min(retryAfterMs, MAX_PROVIDER_WAIT_MS);
+  const wait = asked === undefined || (state.failures > 1 && asked < ours) ? ours : asked;
   // A clock that was set back must not stretch the wait.
   return Math.min(ts, nowMs) + wait;
 }

@@ -6,14 +6,19 @@ import { toInert } from "../inert.ts";
 import { type CliIo, EXIT } from "../io.ts";
 import type { ParsedArgs } from "../parse-args.ts";
 import { findSession } from "./find-session.ts";
-import { emptyLog, inertJson } from "./log-output.ts";
+import { emptyLog, inertJson, readerCaughtUp } from "./log-output.ts";
 
 /** `wakeful log export`: the whole session as one document on standard output. */
 export async function exportLogCommand(args: ParsedArgs, io: CliIo): Promise<number> {
   const { directory } = await findSession(args, io);
   const format = args.has("json") ? "json" : "markdown";
   const inert = format === "json" ? inertJson : toInert;
-  const end = await exportLog(directory, { format, write: (text) => io.stdout.write(inert(text)), signal: io.signal });
+  const end = await exportLog(directory, {
+    format,
+    write: (text) => io.stdout.write(inert(text)),
+    signal: io.signal,
+    between: () => readerCaughtUp(io.signal),
+  });
   const file = join(directory, FIRST_FILE);
   if (end.kind === "damaged") {
     // The JSON document tells of the damage itself: a second one behind it would be no JSON any more.

@@ -36,13 +36,7 @@ export async function followLog(args: ParsedArgs, io: CliIo): Promise<number> {
   const start = await placeOfLast(file, { since: since ?? 0, last, signal: io.signal });
   const follower = new Follower(new LogTail(file, start), io, args.has("json"));
   follower.catchUp();
-  try {
-    if (row?.alive) return await follower.attached(() => connectTo(session, io));
-    await follower.tailing();
-  } catch (thrown) {
-    if (!io.signal.aborted) throw thrown;
-  }
-  return EXIT.interrupted;
+  return row?.alive ? follower.attached(() => connectTo(session, io)) : follower.tailing();
 }
 
 async function connectTo(session: string, io: CliIo): Promise<PodConnection> {
@@ -68,7 +62,8 @@ class Follower {
     for (const entry of this.#tail.next()) for (const event of toEvents(entry)) this.#committed(event, event);
   }
 
-  async tailing(): Promise<void> {
+  /** Ends by the abort reason being thrown. */
+  async tailing(): Promise<never> {
     for (;;) {
       await systemClock.sleep(POLL_MS, { signal: this.#io.signal });
       this.catchUp();
@@ -139,7 +134,7 @@ async function placeOfLast(
       if (places.length > last + 1) places.shift();
       return undefined;
     },
-    signal,
+    { signal },
   );
   if (end.kind === "damaged" && !isSound) throw damageError(file, end.line, end.start, end.problem);
   return places[0] ?? LOG_START;

@@ -90,6 +90,12 @@ export async function runLogCommand(args: string[], io: CliIo): Promise<number> 
     return EXIT.done;
   }
   const parsed = parseArgs(rest, spec);
-  if (spec.run.kind === "raw") return (await spec.run.load())(rest, io);
-  return (await spec.run.load())(parsed, io);
+  try {
+    if (spec.run.kind === "raw") return await (await spec.run.load())(rest, io);
+    return await (await spec.run.load())(parsed, io);
+  } catch (thrown) {
+    // A reader that left (`| head`) or Ctrl-C: nothing to tell.
+    if (io.signal.aborted) return EXIT.interrupted;
+    throw thrown;
+  }
 }

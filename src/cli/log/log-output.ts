@@ -1,3 +1,4 @@
+import { once } from "node:events";
 import { AppError } from "../../base/errors.ts";
 import type { CliIo } from "../io.ts";
 
@@ -26,4 +27,9 @@ export function ageText(ms: number): string {
   if (seconds < 120) return `${Math.round(seconds)} s`;
   if (seconds < 7200) return `${Math.round(seconds / 60)} min`;
   return seconds < 172_800 ? `${Math.round(seconds / 3600)} h` : `${Math.round(seconds / 86_400)} days`;
+}
+
+/** Waits until the reader of our standard output has taken what was written, so that a long log never gathers in memory. */
+export async function readerCaughtUp(signal: AbortSignal): Promise<void> {
+  if (process.stdout.writableNeedDrain) await once(process.stdout, "drain", { signal });
 }

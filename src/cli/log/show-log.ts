@@ -11,7 +11,7 @@ import { type CliIo, EXIT } from "../io.ts";
 import type { ParsedArgs } from "../parse-args.ts";
 import { describeCommitted, entryHeader, type Fate } from "./describe-committed.ts";
 import { countOption, findSession } from "./find-session.ts";
-import { emptyLog, rawLine } from "./log-output.ts";
+import { emptyLog, rawLine, readerCaughtUp } from "./log-output.ts";
 
 /** `wakeful log show`: streams the log; of a damaged one the part before the damage, then the error. */
 export async function showLog(args: ParsedArgs, io: CliIo): Promise<number> {
@@ -38,7 +38,10 @@ export async function showLog(args: ParsedArgs, io: CliIo): Promise<number> {
     if (entry.seq > from) io.stdout.write(args.has("json") ? rawLine(bytes, io) : entryBlock(entry, fate));
   };
   // A living Pod writes on: the second walk ends where the first one did.
-  const again = await scanInSteps(file, (line) => (line.entry.seq > report.entries ? "enough" : show(line)), io.signal);
+  const again = await scanInSteps(file, (line) => (line.entry.seq > report.entries ? "enough" : show(line)), {
+    signal: io.signal,
+    between: () => readerCaughtUp(io.signal),
+  });
   if (again.kind === "torn" && again.complete && again.complete.entry.seq <= report.entries) show(again.complete);
 
   if (end.kind === "damaged") throw damageError(file, end.line, end.start, end.problem);
