@@ -16,7 +16,7 @@ import { join, resolve } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { rolldown } from "rolldown";
 import { distEntry } from "./dist-entry.ts";
-import { writePackage } from "./dist-package.ts";
+import { NOT_BUNDLED, writePackage } from "./dist-package.ts";
 import { isBuildFresh, RECORD_NAME, sourceFingerprint } from "./source-state.js";
 
 const root = resolve(import.meta.dirname, "..");
@@ -65,6 +65,7 @@ async function build(): Promise<void> {
     cwd: root,
     input: ENTRIES,
     platform: "node",
+    external: [...NOT_BUNDLED],
     resolve: { conditionNames: ["import", "node"] },
     onLog(level, log, report) {
       if (level === "warn") throw new Error(`the bundler warns: ${log.message}`);

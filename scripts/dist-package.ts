@@ -4,7 +4,13 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 
 /**
- * Adds to `dist/` what is published: a manifest of its own (no pinned Node, no dependencies: they are bundled), the launcher,
+ * Packages that stay packages: the bundle imports them and the published manifest names them. ripgrep is a program, in one package for
+ * each platform, of which npm installs the right one.
+ */
+export const NOT_BUNDLED: readonly string[] = ["@vscode/ripgrep"];
+
+/**
+ * Adds to `dist/` what is published: a manifest of its own (no pinned Node, and of the dependencies only what is not bundled), the launcher,
  * the licences and the protocol's schema. `built` are the files of the current build; others in the folder are not published.
  */
 export async function writePackage(root: string, built: readonly string[]): Promise<void> {
@@ -13,12 +19,17 @@ export async function writePackage(root: string, built: readonly string[]): Prom
   mkdirSync(join(dist, "bin"), { recursive: true });
   copyFileSync(join(root, "bin", "wakeful.js"), join(dist, "bin", "wakeful.js"));
   for (const name of ["LICENSE", "README.md"]) if (existsSync(join(root, name))) copyFileSync(join(root, name), join(dist, name));
-  writeFileSync(join(dist, "THIRD-PARTY-LICENSES"), bundledLicences(root, Object.keys(manifest.dependencies)));
+  writeFileSync(join(dist, "THIRD-PARTY-LICENSES"), bundledLicences(root, Object.keys(manifest.dependencies).filter(isBundled)));
   writeFileSync(join(dist, "protocol.schema.json"), await protocolSchema(dist));
   const { name, version, description, license, type, engines, bin, repository, keywords } = manifest;
   const files = [...built, "bin", "THIRD-PARTY-LICENSES", "protocol.schema.json"];
-  const published = { name, version, description, keywords, license, repository, type, engines, bin, files };
+  const dependencies = Object.fromEntries(Object.entries(manifest.dependencies).filter(([dependency]) => !isBundled(dependency)));
+  const published = { name, version, description, keywords, license, repository, type, engines, bin, files, dependencies };
   writeFileSync(join(dist, "package.json"), `${JSON.stringify(published, undefined, 2)}\n`);
+}
+
+function isBundled(dependency: string): boolean {
+  return !NOT_BUNDLED.includes(dependency);
 }
 
 /** What the bundled command itself says the protocol is, so that the schema is never of another version than the code. */

@@ -33,7 +33,11 @@ const PACKAGES: Readonly<Record<string, readonly string[]>> = {
   // Data is checked at the edges (wire, disk, database, configuration, tool input, script files) and trusted behind them.
   zod: ["protocol", "session-log", "registry", "config", "tools", "llm", "client", "pod"],
   "@ai-sdk/anthropic": ["llm"],
+  "@ai-sdk/google": ["llm"],
+  "@ai-sdk/openai": ["llm"],
+  "@ai-sdk/openai-compatible": ["llm"],
   "@ai-sdk/provider": ["llm"],
+  "@vscode/ripgrep": ["tools"],
   yaml: ["llm"],
   "smol-toml": ["config"],
 };

@@ -93,7 +93,10 @@ const SESSION_LOG = {
   L6: now("Model output, tool results and kept history are logged items, and user input is kept as typed segments."),
   L7: now("Every line carries the hash chain, and verifying proves the log whole or names the first bad line."),
   L8: now("Restoring is replaying: no snapshot is needed."),
-  "L8-links": later("Compaction, rotation and fork keep the link to where they came from, and a restore reads one bounded file."),
+  "L8-rotation": now("A long log goes on in a new file that links to the one before, and a restore reads the newest file only."),
+  "L8-links": later(
+    "Compaction and fork keep the link to where they came from, and a compacted session is restored from one bounded file.",
+  ),
   L9: now("A torn last line is cut and said; damage inside the log stops with file, line and what to do."),
 } as const;
 

@@ -3,15 +3,17 @@ import { newId } from "../base/ids.ts";
 import { connect, type PodConnection, type ReceivedEvent, resultOf } from "../client/connection.ts";
 import { findLivingPod } from "../client/find-pod.ts";
 import { follow } from "../client/follow.ts";
+import { shellWord } from "../client/shell-word.ts";
 import { submitRun } from "../client/submit-run.ts";
 import { compareCursors } from "../protocol/cursor.ts";
 import { type CommittedEvent, cursorOf, type Event } from "../protocol/event.ts";
 import type { Snapshot } from "../protocol/method.ts";
 import { emptyView, reduceRead, resumeView, type View } from "../protocol/view.ts";
 import { AnswerPrinter } from "./answer-printer.ts";
-import { describeEvent } from "./describe-event.ts";
+import { describeEvent, eventLine } from "./describe-event.ts";
 import { toInert, toInertLine } from "./inert.ts";
 import { type CliIo, EXIT } from "./io.ts";
+import { type Look, paintFor } from "./paint.ts";
 import type { ParsedArgs } from "./parse-args.ts";
 import { chainOf, placesOf, reachPod } from "./reach.ts";
 import { typedMessages } from "./typed-messages.ts";
@@ -29,6 +31,8 @@ export async function attachTo(session: string, io: CliIo, options: { readonly j
   return client.run();
 }
 
+const PROMPT = "> ";
+
 /** Events of the past that are shown at the start. */
 const RECENT = 20;
 
@@ -37,7 +41,7 @@ const HELP = `/help    this text
 /cancel  abort the turn
 /pause   stop at the next safe point
 /resume  go on
-/quit    leave; the Pod lives on (also Ctrl-D)
+/quit    leave; the Pod lives on (also Ctrl-D, or Ctrl-C while no turn runs)
 A text that begins with // is sent with one / less.
 `;
 
@@ -54,12 +58,20 @@ class LineClient {
   #attached = Promise.withResolvers<void>();
   #idle: (() => void) | undefined;
   #isLeft = false;
+  /** True while the cursor stands behind our prompt. */
+  #isPrompting = false;
+  /** The line that told of the last turn's end: an alert that says the same is not told again. */
+  #toldEnd: string | undefined;
+  #name = "";
 
   constructor(session: string, io: CliIo, json: boolean) {
     this.#session = session;
     this.#io = io;
     this.#json = json;
-    this.#printer = new AnswerPrinter((text) => io.stdout.write(text));
+    this.#printer = new AnswerPrinter((text) => {
+      this.#leavePrompt();
+      io.stdout.write(text);
+    });
   }
 
   async run(): Promise<number> {
@@ -85,8 +97,11 @@ class LineClient {
       signal.removeEventListener("abort", onAbort);
       this.#printer.end();
     }
-    if (this.#isLeft) return EXIT.done;
-    this.#say("the Pod has ended; bring it back: wakeful restore");
+    if (this.#isLeft) {
+      if (this.#isPerson() && this.#name !== "") this.#say(`left; ${this.#reach()}`, "dim");
+      return EXIT.done;
+    }
+    this.#say(`the Pod has ended; bring it back: wakeful restore ${shellWord(this.#name)}`);
     return EXIT.failed;
   }
 
@@ -100,6 +115,7 @@ class LineClient {
     const former = this.#view;
     const isFirst = former.pod === undefined;
     this.#view = resumeView(former, snapshot);
+    this.#name = snapshot.pod.name;
     this.#connection = connection;
     if (this.#json) {
       if (isFirst) this.#io.stdout.write(`${JSON.stringify({ type: "snapshot", ...snapshot })}\n`);
@@ -108,11 +124,12 @@ class LineClient {
       const missed = snapshot.events.filter((event) => compareCursors(cursorOf(event), former.cursor) > 0);
       this.#showPast(isFirst ? missed.slice(-RECENT) : missed);
       if (isFirst)
-        this.#say(`${toInertLine(snapshot.pod.name)} is ${snapshot.status.state}; /help lists the commands, /quit leaves`);
+        this.#say(`${toInertLine(snapshot.pod.name)} is ${snapshot.status.state}; /help lists the commands, /quit leaves`, "dim");
       for (const event of snapshot.live) this.#show(event);
     }
     this.#attached.resolve();
     this.#noteIdle();
+    this.#prompt();
   }
 
   #showPast(events: readonly CommittedEvent[]): void {
@@ -123,7 +140,10 @@ class LineClient {
     this.#view = reduceRead(this.#view, received);
     if (this.#json) this.#io.stdout.write(`${JSON.stringify(received.raw)}\n`);
     else if (received.kind === "known") this.#show(received.event);
-    if (received.kind === "known" && (received.event.type === "status" || received.event.type === "turn_ended")) this.#noteIdle();
+    if (received.kind === "known" && (received.event.type === "status" || received.event.type === "turn_ended")) {
+      this.#noteIdle();
+      this.#prompt();
+    }
   }
 
   #show(event: Event): void {
@@ -133,22 +153,50 @@ class LineClient {
     else if (event.type === "user_message") {
       if (event.submission !== undefined && this.#own.has(event.submission)) return;
       this.#say(`you: ${toInert(event.segments.map((segment) => segment.text).join(""))}`);
+    } else if (event.type === "alert" && event.alert.message === this.#toldEnd) {
+      // Said already, as the end of the turn.
     } else {
-      const line = describeEvent(event);
+      const line = eventLine(event, this.#io);
       if (line !== undefined) this.#say(line);
+      if (event.type === "turn_ended") this.#toldEnd = describeEvent(event);
     }
   }
 
-  #say(line: string): void {
+  #say(line: string, look?: Look): void {
     if (this.#io.stdout.isTTY) this.#printer.breakLine();
-    this.#io.stderr.write(`${line}\n`);
+    this.#leavePrompt();
+    this.#io.stderr.write(`${look === undefined ? line : paintFor(this.#io.stderr, this.#io.env)[look](line)}\n`);
+  }
+
+  #isPerson(): boolean {
+    return this.#io.stdin.isTTY && this.#io.stderr.isTTY && !this.#json;
+  }
+
+  /** Shows that a message can be typed. While a turn runs there is none, as its answer stands there; what is typed counts all the same. */
+  #prompt(): void {
+    if (!this.#isPerson() || this.#isPrompting || this.#isLeft || !this.#isIdle()) return;
+    this.#isPrompting = true;
+    this.#io.stderr.write(PROMPT);
+  }
+
+  /** What is said next begins on a line of its own: a text typed so far stays on the screen. */
+  #leavePrompt(): void {
+    if (this.#isPrompting) this.#io.stderr.write("\n");
+    this.#isPrompting = false;
+  }
+
+  #reach(): string {
+    const name = toInertLine(this.#name);
+    return `${name} lives on. Come back: wakeful attach ${shellWord(this.#name)}; end it: wakeful stop ${shellWord(this.#name)}`;
   }
 
   async #readTyped(): Promise<void> {
     await this.#attached.promise;
     for await (const text of typedMessages(this.#io)) {
       if (this.#isLeft) return;
+      this.#isPrompting = false; // The terminal began a new line with it.
       await this.#act(text);
+      this.#prompt();
     }
     // A terminal's Ctrl-D leaves at once; a script that sent its lines wants the answers.
     if (!this.#io.stdin.isTTY) await this.#untilIdle();
@@ -158,7 +206,7 @@ class LineClient {
   async #act(text: string): Promise<void> {
     const command = /^\/([a-z]+)\s*$/.exec(text)?.[1];
     try {
-      if (command === "help") this.#io.stderr.write(HELP);
+      if (command === "help") this.#say(HELP.trimEnd());
       else if (command === "quit") this.#leave();
       else if (command === "status") this.#sayStatus();
       else if (command === "cancel" || command === "pause" || command === "resume") await this.#control(command);
@@ -230,15 +278,19 @@ class LineClient {
     });
   }
 
-  /** Only what was sent from here is waited for: items that wake nobody may stay pending for ever. */
   #noteIdle(): void {
+    if (this.#isIdle()) this.#idle?.();
+  }
+
+  /** No turn runs, and none is due for what was sent from here: items that wake nobody may stay pending for ever. */
+  #isIdle(): boolean {
     const { status, turn, pending, blocks } = this.#view;
-    if (this.#idle === undefined || status?.state !== "idle" || turn?.state === "running") return;
+    if (status?.state !== "idle" || turn?.state === "running") return false;
     for (const index of pending.values()) {
       const block = blocks.at(index);
-      if (block?.kind === "user_message" && block.submission !== undefined && this.#own.has(block.submission)) return;
+      if (block?.kind === "user_message" && block.submission !== undefined && this.#own.has(block.submission)) return false;
     }
-    this.#idle();
+    return true;
   }
 
   #leave(): void {

@@ -45,7 +45,7 @@ export const COMMANDS: readonly CommandSpec[] = [
   },
   {
     name: "ps",
-    summary: "list living Pods: status, turn, model, tokens",
+    summary: "list living Pods: status, turn, tokens (in/out), model",
     args: [],
     options: { all: { short: "a", help: "also sessions that can be restored" }, json },
     example: "wakeful ps --all",
@@ -140,7 +140,21 @@ export const COMMANDS: readonly CommandSpec[] = [
     args: [],
     options: { json },
     example: "wakeful demo",
-    run: { kind: "raw", load: async () => (await import("./demo/demo-command.ts")).runDemo },
+    run: {
+      kind: "parsed",
+      load: async () => {
+        const { runDemo } = await import("./demo/demo-command.ts");
+        return (args, io) => runDemo(args.has("json") ? ["--json"] : [], io);
+      },
+    },
+  },
+  {
+    name: "models",
+    summary: "which providers and models can be used, and how to name one",
+    args: [],
+    options: { json },
+    example: "wakeful models",
+    run: { kind: "parsed", load: async () => (await import("./models-command.ts")).runModelsCommand },
   },
   {
     name: "config",

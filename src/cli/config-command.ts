@@ -3,6 +3,7 @@ import { toInertLine } from "./inert.ts";
 import { type CliIo, EXIT } from "./io.ts";
 import type { ParsedArgs } from "./parse-args.ts";
 import { placesOf } from "./reach.ts";
+import { textTable } from "./text-table.ts";
 
 /** `wakeful config`: every value and where it comes from; keys of providers by presence only. */
 export async function runConfigCommand(args: ParsedArgs, io: CliIo): Promise<number> {
@@ -14,9 +15,8 @@ export async function runConfigCommand(args: ParsedArgs, io: CliIo): Promise<num
     io.stdout.write(`${JSON.stringify({ values, notes })}\n`);
     return EXIT.done;
   }
-  const width = Math.max(...config.entries.map(({ key }) => key.length));
-  for (const entry of config.entries)
-    io.stdout.write(`${entry.key.padEnd(width)}  ${shown(entry)}  (${toInertLine(entry.source)})\n`);
+  const rows = config.entries.map((entry) => [entry.key, shown(entry), `(${toInertLine(entry.source, 400)})`]);
+  for (const line of textTable(rows)) io.stdout.write(`${line}\n`);
   for (const note of notes) io.stderr.write(`note: ${toInertLine(note, 400)}\n`);
   return EXIT.done;
 }

@@ -3,6 +3,7 @@ import { COMMANDS } from "./commands.ts";
 import { reportError, usageError } from "./exit.ts";
 import { commandHelp, programHelp } from "./help.ts";
 import { type CliIo, EXIT } from "./io.ts";
+import { paintFor } from "./paint.ts";
 import { parseArgs } from "./parse-args.ts";
 
 /** Runs one command line (without the program's name) and returns the exit code. Never throws. */
@@ -19,7 +20,7 @@ async function dispatch(args: readonly string[], ownArgs: readonly string[], io:
   const [first, ...rest] = args;
   if (first === undefined) {
     if (!io.stdin.isTTY || !io.stdout.isTTY) {
-      io.stdout.write(programHelp(COMMANDS));
+      io.stdout.write(programHelp(COMMANDS, paintFor(io.stdout, io.env)));
       return EXIT.done;
     }
     const { runHere } = await import("./here-command.ts");
@@ -27,8 +28,12 @@ async function dispatch(args: readonly string[], ownArgs: readonly string[], io:
   }
   if (first === "--or-demo" && rest.length === 0) return hereOrDemo(io);
   if (first === "--help" || first === "-h" || first === "help") {
-    const spec = COMMANDS.find((command) => command.name === rest[0]);
-    io.stdout.write(spec === undefined ? programHelp(COMMANDS) : commandHelp(spec));
+    const about = first === "help" ? rest.find((word) => !word.startsWith("-")) : undefined;
+    const spec = COMMANDS.find((command) => command.name === about);
+    if (about !== undefined && spec === undefined) throw unknownCommand(about);
+    io.stdout.write(
+      spec === undefined ? programHelp(COMMANDS, paintFor(io.stdout, io.env)) : commandHelp(spec, paintFor(io.stdout, io.env)),
+    );
     return EXIT.done;
   }
   if (first === "--version" || first === "-V") {
@@ -41,7 +46,7 @@ async function dispatch(args: readonly string[], ownArgs: readonly string[], io:
   const wantsHelp =
     spec.run.kind === "raw" ? rest[0] === "--help" || rest[0] === "-h" : ownArgs.includes("--help") || ownArgs.includes("-h");
   if (wantsHelp) {
-    io.stdout.write(commandHelp(spec));
+    io.stdout.write(commandHelp(spec, paintFor(io.stdout, io.env)));
     return EXIT.done;
   }
   if (spec.run.kind === "raw") return (await spec.run.load())(rest, io);

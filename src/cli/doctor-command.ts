@@ -3,12 +3,14 @@ import { delimiter, join } from "node:path";
 import { messageOf } from "../base/errors.ts";
 import { VERSION } from "../base/version.ts";
 import { findPod, notFound } from "../client/find-pod.ts";
+import { shellWord } from "../client/shell-word.ts";
 import { loadConfig } from "../config/load-config.ts";
 import type { Status } from "../protocol/status.ts";
 import type { PodRow } from "../registry/pod-row.ts";
 import { openRegistry } from "../registry/registry.ts";
 import { toInertLine } from "./inert.ts";
 import { type CliIo, EXIT } from "./io.ts";
+import { paintFor } from "./paint.ts";
 import type { ParsedArgs } from "./parse-args.ts";
 import { askStatus } from "./pod-status.ts";
 import { placesOf } from "./reach.ts";
@@ -34,7 +36,9 @@ export async function runDoctorCommand(args: ParsedArgs, io: CliIo): Promise<num
   const ok = findings.every((one) => one.ok);
   if (args.has("json")) io.stdout.write(`${JSON.stringify({ ok, findings, pods })}\n`);
   else {
-    for (const one of findings) io.stdout.write(`${one.ok ? "ok  " : "FIX "} ${one.name}: ${toInertLine(one.detail, 400)}\n`);
+    const paint = paintFor(io.stdout, io.env);
+    for (const one of findings)
+      io.stdout.write(`${one.ok ? "ok  " : paint.red("FIX ")} ${one.name}: ${toInertLine(one.detail, 400)}\n`);
     for (const pod of pods) io.stdout.write(`pod  ${toInertLine(pod.name)}: ${pod.status}; ${toInertLine(pod.why)}\n`);
   }
   return ok ? EXIT.done : EXIT.failed;
@@ -63,13 +67,14 @@ function* configuration(io: CliIo): Generator<Finding> {
     const config = loadConfig({ cwd: io.cwd, env: io.env, places: placesOf(io) });
     for (const note of config.notes) yield { name: "configuration", ok: true, detail: note };
     const model = config.model.default;
-    const hasKey = config.providers.anthropic.apiKey !== undefined;
-    yield { name: "keys", ok: true, detail: `ANTHROPIC_API_KEY is ${hasKey ? "set" : "not set"}` };
+    const variables = [...config.providers.all.values()].flatMap((provider) => provider.keyVariables);
+    const keys = variables.map((variable) => `${variable} is ${io.env[variable]?.trim() ? "set" : "not set"}`);
+    yield { name: "keys", ok: true, detail: keys.join(", ") };
     yield model === undefined
       ? {
           name: "model",
           ok: false,
-          detail: "none is configured: set ANTHROPIC_API_KEY, or [model] default; without a key: wakeful demo",
+          detail: "none is configured: set a key (see `wakeful models`), or [model] default; without a key: wakeful demo",
         }
       : { name: "model", ok: true, detail: model };
   } catch (thrown) {
@@ -86,7 +91,15 @@ async function podsOf(
     if (found.kind === "unknown") throw notFound(target, found);
     if (found.kind === "living") return { pods: [await toFinding(found.row, io)] };
     const reason = found.row?.ended?.reason ?? "its process died";
-    return { pods: [{ name: found.name, status: "stopped", why: `${reason}; bring it back: wakeful restore ${found.name}` }] };
+    return {
+      pods: [
+        {
+          name: found.name,
+          status: "stopped",
+          why: `${reason === "user" ? "it was stopped on request" : reason}; bring it back: wakeful restore ${shellWord(found.name)}`,
+        },
+      ],
+    };
   }
   try {
     await using registry = openRegistry(placesOf(io));

@@ -35,7 +35,7 @@ export async function endPod(
   process.kill(pod.pid, "SIGTERM");
   if (await isGone(pod.pid, EXIT_MS, options.signal)) return "terminated";
   throw new AppError("timed_out", `Pod ${pod.name} (process ${pod.pid}) does not end`, {
-    hint: `end it with: kill -9 ${pod.pid}`,
+    hint: `if it was suspended: kill -CONT ${pod.pid}; to end it at once: kill -9 ${pod.pid}`,
   });
 }
 

@@ -1,7 +1,8 @@
 import type { CommandSpec } from "./command-spec.ts";
+import { type Paint, PLAIN } from "./paint.ts";
 
 /** The help of one command. */
-export function commandHelp(spec: CommandSpec): string {
+export function commandHelp(spec: CommandSpec, { bold }: Paint = PLAIN): string {
   const args = spec.args.map((arg) => (arg.optional ? ` [${arg.name}]` : ` ${arg.name}`)).join("");
   const hasOptions = Object.keys(spec.options).length > 0;
   const options = Object.entries(spec.options).map(([name, option]): [string, string] => {
@@ -9,27 +10,27 @@ export function commandHelp(spec: CommandSpec): string {
     return [`${short}--${name}${option.value === undefined ? "" : ` ${option.value}`}`, option.help];
   });
   const blocks = [
-    `Usage: wakeful ${spec.name}${hasOptions ? " [options]" : ""}${args}`,
+    `${bold("Usage:")} wakeful ${spec.name}${hasOptions ? " [options]" : ""}${args}`,
     sentence(spec.summary),
     ...(spec.details === undefined ? [] : [spec.details.join("\n")]),
-    ...(hasOptions ? [`Options:\n${table(options)}`] : []),
-    `Example:\n  ${spec.example}`,
+    ...(hasOptions ? [`${bold("Options:")}\n${table(options)}`] : []),
+    `${bold("Example:")}\n  ${spec.example}`,
   ];
   return `${blocks.join("\n\n")}\n`;
 }
 
 /** The help of the program. */
-export function programHelp(commands: readonly CommandSpec[]): string {
+export function programHelp(commands: readonly CommandSpec[], { bold }: Paint = PLAIN): string {
   const blocks = [
-    "Usage: wakeful [command]",
+    `${bold("Usage:")} wakeful [command]`,
     "A runtime for LLM agents that stay awake for each other. Without a command, in a terminal: talk with this directory's Pod.",
-    `Commands:\n${table(commands.map((command) => [command.name, command.summary]))}`,
-    `Options:\n${table([
+    `${bold("Commands:")}\n${table(commands.map((command) => [command.name, command.summary]))}`,
+    `${bold("Options:")}\n${table([
       ["--help", "this text, or a command's: wakeful COMMAND --help"],
       ["--version", "print the version"],
     ])}`,
-    "Exit codes:\n  0 done, 1 failed, 2 wrong usage, 3 no such Pod, 4 refused, 5 storage, 124 timed out, 130 interrupted",
-    'Example:\n  wakeful run "Say hello"',
+    `${bold("Exit codes:")}\n  0 done, 1 failed, 2 wrong usage, 3 no such Pod, 4 refused, 5 storage, 124 timed out, 130 interrupted`,
+    `${bold("Example:")}\n  wakeful run "Say hello"`,
   ];
   return `${blocks.join("\n\n")}\n`;
 }

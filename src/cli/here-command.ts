@@ -1,4 +1,3 @@
-import { realpathSync } from "node:fs";
 import { findPod } from "../client/find-pod.ts";
 import { launchPod } from "../client/launched-pod.ts";
 import { loadConfig } from "../config/load-config.ts";
@@ -6,10 +5,11 @@ import { defaultPodName } from "../registry/pod-name.ts";
 import { attachTo } from "./attach-command.ts";
 import type { CliIo } from "./io.ts";
 import { placesOf, reachPod, showNotes } from "./reach.ts";
+import { realDirectory } from "./real-directory.ts";
 
 /** `wakeful` alone in a terminal: talk with this directory's Pod, which is started or restored if it does not live. */
 export async function runHere(io: CliIo): Promise<number> {
-  const cwd = realpathSync(io.cwd);
+  const cwd = realDirectory(io.cwd);
   const name = defaultPodName(cwd);
   const places = placesOf(io);
   const found = await findPod(places, name, { signal: io.signal });

@@ -4,6 +4,8 @@ import type { Environment } from "../registry/places.ts";
 export interface Output {
   write(text: string): void;
   readonly isTTY: boolean;
+  /** Width of the terminal now; undefined where there is none. */
+  readonly columns?: number | undefined;
 }
 
 /** Everything a command may touch of its process, so that tests can hand it something else. */

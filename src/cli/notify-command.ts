@@ -1,6 +1,8 @@
 import { userInfo } from "node:os";
+import { AppError } from "../base/errors.ts";
 import { newId } from "../base/ids.ts";
 import { connect, resultOf } from "../client/connection.ts";
+import { shellWord } from "../client/shell-word.ts";
 import { MAX_NOTIFY_BYTES } from "../protocol/limits.ts";
 import type { MethodInput, MethodResult } from "../protocol/method.ts";
 import { NotificationSource } from "../protocol/system-item.ts";
@@ -39,6 +41,12 @@ async function notifyOnce(address: string, params: MethodInput<"notify">, signal
     try {
       return resultOf(await connection.request("notify", params, { signal, deadlineMs: 30_000 }));
     } catch (thrown) {
+      if (thrown instanceof AppError && thrown.code === "timed_out") {
+        throw new AppError("timed_out", `${thrown.message}; it may still be taken`, {
+          hint: `to be sure, repeat it: the same words with --id ${shellWord(params.id ?? "")} are never taken twice`,
+          cause: thrown,
+        });
+      }
       if (connection.isOpen || attempt === 2) throw thrown;
     }
   }

@@ -1,5 +1,6 @@
 import { isatty, type WriteStream } from "node:tty";
 import { AppError, systemCode } from "../base/errors.ts";
+import { SILENT } from "./exit.ts";
 import type { CliIo, Output } from "./io.ts";
 
 /** The command's process as a {@link CliIo}, and what its main program needs besides. */
@@ -9,19 +10,24 @@ export interface ProcessIo {
   flush(): Promise<void>;
   /** True once the reader of standard output went away: not an error of ours. */
   readerIsGone(): boolean;
+  /** Why standard output could not be written, such as a full disk; undefined while it can. */
+  failure(): AppError | undefined;
 }
 
 /** Takes over the process's streams and signals. */
 export function processIo(): ProcessIo {
   const ending = new AbortController();
   let isGone = false;
+  let failure: AppError | undefined;
   const onStreamError = (thrown: Error) => {
+    const code = systemCode(thrown) ?? "error";
     // A reader that left (`| head`) ends the command, quietly; so does a terminal that was closed.
-    if (systemCode(thrown) === "EPIPE" || systemCode(thrown) === "EIO" || systemCode(thrown) === "ERR_STREAM_DESTROYED")
-      isGone = true;
-    ending.abort(
-      new AppError("cancelled", `standard output cannot be written (${systemCode(thrown) ?? "error"})`, { cause: thrown }),
-    );
+    if (code === "EPIPE" || code === "EIO" || code === "ERR_STREAM_DESTROYED") isGone = true;
+    else {
+      const hint = code === "ENOSPC" ? "there is no space left where it goes" : "check where it goes";
+      failure ??= new AppError("storage_failed", `standard output cannot be written (${code})`, { hint, cause: thrown });
+    }
+    ending.abort(new AppError("cancelled", `standard output cannot be written (${code})`, { details: SILENT, cause: thrown }));
   };
   process.stdout.on("error", onStreamError);
   // Nobody to tell when standard error is gone.
@@ -55,8 +61,10 @@ export function processIo(): ProcessIo {
     for (const stream of [process.stdout, process.stderr]) {
       if (stream.writable) await new Promise<void>((resolve) => stream.write("", () => resolve()));
     }
+    // A failed write to a file is reported only behind the call that made it.
+    await new Promise((resolve) => setImmediate(resolve));
   };
-  return { io, flush, readerIsGone: () => isGone };
+  return { io, flush, readerIsGone: () => isGone, failure: () => failure };
 }
 
 /** The directory we were called in; one that was deleted keeps its name where the shell told it, so that messages can say it. */
@@ -74,5 +82,8 @@ function outputOf(stream: WriteStream): Output {
       if (stream.writable) stream.write(text);
     },
     isTTY: stream.isTTY === true,
+    get columns() {
+      return stream.isTTY && stream.columns > 0 ? stream.columns : undefined;
+    },
   };
 }

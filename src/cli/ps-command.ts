@@ -1,11 +1,15 @@
+import type { Usage } from "../protocol/status.ts";
 import type { PodRow } from "../registry/pod-row.ts";
 import { openRegistry } from "../registry/registry.ts";
+import { fitWidth } from "./display-width.ts";
 import { toInertLine } from "./inert.ts";
 import { type CliIo, EXIT } from "./io.ts";
+import { paintFor } from "./paint.ts";
 import type { ParsedArgs } from "./parse-args.ts";
 import { askStatus } from "./pod-status.ts";
 import { placesOf } from "./reach.ts";
 import { type DamagedSession, damagedSessions } from "./session-folders.ts";
+import { textTable } from "./text-table.ts";
 
 /** `wakeful ps`: living Pods as they are now, with `--all` also what can be restored. */
 export async function runPsCommand(args: ParsedArgs, io: CliIo): Promise<number> {
@@ -22,7 +26,7 @@ export async function runPsCommand(args: ParsedArgs, io: CliIo): Promise<number>
   const unlisted = all ? broken.filter((one) => !rows.some((row) => row.session === one.session)).map(toListedDamage) : [];
   const pods = [...marked, ...unlisted];
   if (args.has("json")) io.stdout.write(`${JSON.stringify(pods)}\n`);
-  else if (pods.length > 0) io.stdout.write(table(pods));
+  else if (pods.length > 0) show(pods, io);
   else io.stderr.write(all ? "no Pod and no session\n" : "no Pod is alive; sessions that can be restored: wakeful ps --all\n");
   return EXIT.done;
 }
@@ -41,7 +45,7 @@ interface ListedPod {
   readonly scope: readonly unknown[];
   readonly scope_enforcement: string | null;
   readonly model: string | null;
-  readonly usage: unknown;
+  readonly usage: Usage | null;
   readonly started_at: number | null;
   readonly reason?: string;
 }
@@ -91,26 +95,33 @@ function toListedDamage(damage: DamagedSession): ListedPod {
   };
 }
 
-function table(pods: readonly ListedPod[]): string {
-  const rows = [
-    ["NAME", "STATUS", "TURN", "PENDING", "MODEL", "DIRECTORY"],
-    ...pods.map((pod) => [
-      toInertLine(pod.name ?? pod.session, 40),
-      pod.status + (pod.reason === undefined ? "" : ` (${toInertLine(pod.reason, 60)})`),
-      String(pod.turn),
-      String(pod.pending),
-      toInertLine(pod.model ?? "-", 40),
-      toInertLine(pod.cwd ?? "-", 60),
-    ]),
-  ];
-  const widths = rows[0]?.map((_, column) => Math.max(...rows.map((row) => row[column]?.length ?? 0))) ?? [];
-  return rows
-    .map(
-      (row) =>
-        `${row
-          .map((cell, column) => cell.padEnd(widths[column] ?? 0))
-          .join("  ")
-          .trimEnd()}\n`,
-    )
-    .join("");
+function show(pods: readonly ListedPod[], io: CliIo): void {
+  const paint = paintFor(io.stdout, io.env);
+  const [head = "", ...lines] = textTable(
+    [
+      ["NAME", "STATUS", "TURN", "PENDING", "TOKENS", "MODEL", "DIRECTORY"],
+      ...pods.map((pod) => [
+        fitWidth(toInertLine(pod.name ?? pod.session, 255), 40),
+        pod.status + (pod.reason === undefined ? "" : ` (${toInertLine(pod.reason, 60)})`),
+        String(pod.turn),
+        String(pod.pending),
+        pod.usage === null ? "-" : `${shortCount(pod.usage.input)}/${shortCount(pod.usage.output)}`,
+        toInertLine(pod.model ?? "-", 60),
+        toInertLine(pod.cwd ?? "-", 120),
+      ]),
+    ],
+    { columns: io.stdout.columns },
+  );
+  io.stdout.write(`${paint.bold(head)}\n`);
+  for (const [index, line] of lines.entries()) {
+    const isAlive = pods[index]?.pid !== null;
+    io.stdout.write(`${isAlive ? line : paint.dim(line)}\n`);
+  }
+}
+
+/** `950`, `12k`, `3.4M`: a count where its size is what matters. */
+function shortCount(count: number): string {
+  if (count < 1000) return String(count);
+  const [value, unit] = count < 999_500 ? [count / 1000, "k"] : [count / 1_000_000, "M"];
+  return `${value < 10 ? value.toFixed(1) : Math.round(value)}${unit}`;
 }

@@ -6,6 +6,7 @@ import { Chain as ChainSchema } from "../protocol/chain.ts";
 import { type Places, resolvePlaces } from "../registry/places.ts";
 import { toInert } from "./inert.ts";
 import type { CliIo } from "./io.ts";
+import { paintFor } from "./paint.ts";
 
 /** A living Pod a command talks to. */
 export interface ReachedPod {
@@ -53,7 +54,8 @@ export function placesOf(io: CliIo): Places {
 
 /** Tells people what a Pod says at its start. */
 export function showNotes(pod: Pick<ReadyPod, "notes">, io: CliIo): void {
-  for (const note of pod.notes) io.stderr.write(`note: ${toInert(note)}\n`);
+  const paint = paintFor(io.stderr, io.env);
+  for (const note of pod.notes) io.stderr.write(`${paint.dim(`note: ${toInert(note)}`)}\n`);
 }
 
 /**

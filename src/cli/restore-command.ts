@@ -10,7 +10,7 @@ export async function runRestoreCommand(args: ParsedArgs, io: CliIo): Promise<nu
   const { name, session, address, pid, restored } = pod;
   if (args.has("json")) io.stdout.write(`${JSON.stringify({ name, session, address, pid, restored })}\n`);
   else {
-    io.stdout.write(`${toInertLine(name)}\n`);
+    io.stdout.write(`${name}\n`);
     if (!restored) io.stderr.write(`${toInertLine(name)} was alive already (process ${pid})\n`);
   }
   return EXIT.done;

@@ -1,6 +1,6 @@
-import { realpathSync } from "node:fs";
 import { AppError } from "../base/errors.ts";
 import type { PodConnection } from "../client/connection.ts";
+import { shellWord } from "../client/shell-word.ts";
 import { type SpawnedPod, spawnPod } from "../client/spawn-pod.ts";
 import type { LaunchOrder } from "../protocol/launch.ts";
 import { resolvePlaces } from "../registry/places.ts";
@@ -8,6 +8,7 @@ import { usageError } from "./exit.ts";
 import { type CliIo, EXIT } from "./io.ts";
 import { launchOptions } from "./launch-options.ts";
 import type { ParsedArgs } from "./parse-args.ts";
+import { realDirectory } from "./real-directory.ts";
 
 /** A Pod that is up and where it came from. */
 interface Target {
@@ -29,7 +30,8 @@ export async function runRunCommand(args: ParsedArgs, io: CliIo): Promise<number
   const text = await endingWith(spawned, inputText(plan.text, io, { maxBytes: MAX_TASK_BYTES }));
   const target = await reachTarget(plan, spawned, io);
   const { connect } = await import("../client/connection.ts");
-  const { startRun, watchRun, resultLine } = await import("./watch-run.ts");
+  const { startRun, watchRun } = await import("./watch-run.ts");
+  const { closeRun } = await import("./close-run.ts");
   const { endPod } = await import("./end-pod.ts");
   const { chainOf } = await import("./reach.ts");
   const chain = target.isOurs ? undefined : chainOf(io);
@@ -56,21 +58,21 @@ export async function runRunCommand(args: ParsedArgs, io: CliIo): Promise<number
           `${JSON.stringify({ ...run.accepted, pod: target.name, session: target.session, address: target.address })}\n`,
         );
       else io.stdout.write(`${target.name}\n`);
-      io.stderr.write(`${target.name} works on it; see it with: wakeful attach ${target.name}\n`);
+      io.stderr.write(`${target.name} works on it; see it with: wakeful attach ${shellWord(target.name)}\n`);
       return EXIT.done;
     }
     const result = await watchRun(run, options);
-    if (plan.json) io.stdout.write(resultLine(result, target));
+    const code = closeRun(result, target, io, { json: plan.json });
     if (result.left && !isKept) {
       // Leaving at once: the Pod gets the word and ends without us.
       connection.send("shutdown", { reason: "left" });
       isKept = true;
     }
-    return result.exitCode;
+    return code;
   } finally {
     if (!isKept) await endPod(target, { reason: "run is done", ...(connection === undefined ? {} : { connection }) });
     else if (target.isOurs && !plan.detach && plan.keep)
-      io.stderr.write(`${target.name} stays; talk with it: wakeful attach ${target.name}\n`);
+      io.stderr.write(`${target.name} stays; talk with it: wakeful attach ${shellWord(target.name)}\n`);
     await connection?.close();
   }
 }
@@ -142,7 +144,7 @@ async function reachTarget(plan: Plan, spawned: SpawnedPod | undefined, io: CliI
     let value: string;
     if (plan.target.kind === "latest") {
       await using registry = openRegistry(places);
-      const row = await registry.latestIn(realpathSync(io.cwd), { signal: io.signal });
+      const row = await registry.latestIn(realDirectory(io.cwd), { signal: io.signal });
       if (row === undefined)
         throw new AppError("not_found", `no session was started in ${io.cwd}`, { hint: "start one: wakeful run TEXT" });
       value = row.session;
@@ -177,7 +179,7 @@ async function adjust(plan: Plan, row: { readonly name: string; readonly address
   const { model, reasoning, scope } = plan.order;
   if (scope !== undefined) {
     throw new AppError("busy", `Pod ${row.name} is alive: its scope cannot be changed`, {
-      hint: `stop it first: wakeful stop ${row.name}`,
+      hint: `stop it first: wakeful stop ${shellWord(row.name)}`,
     });
   }
   if (model === undefined && reasoning === undefined) return;

@@ -1,11 +1,12 @@
 import { connect, resultOf } from "../client/connection.ts";
 import { submitRun } from "../client/submit-run.ts";
+import { closeRun } from "./close-run.ts";
 import { usageError } from "./exit.ts";
 import { inputText, MAX_TASK_BYTES } from "./input-text.ts";
 import { type CliIo, EXIT } from "./io.ts";
 import type { ParsedArgs } from "./parse-args.ts";
 import { chainOf, reachPod } from "./reach.ts";
-import { resultLine, startRun, watchRun } from "./watch-run.ts";
+import { startRun, watchRun } from "./watch-run.ts";
 
 /** `wakeful send`: a task for a living Pod. */
 export async function runSendCommand(args: ParsedArgs, io: CliIo): Promise<number> {
@@ -27,8 +28,7 @@ export async function runSendCommand(args: ParsedArgs, io: CliIo): Promise<numbe
     const run = await startRun(options);
     await using _connection = run.connection;
     const result = await watchRun(run, options);
-    if (json) io.stdout.write(resultLine(result, pod));
-    return result.exitCode;
+    return closeRun(result, pod, io, { json });
   }
   const { answer, connection } = await submitRun(await open(), params, {
     reconnect: open,

@@ -19,6 +19,6 @@ export async function runStartCommand(args: ParsedArgs, io: CliIo): Promise<numb
   }
   showNotes(pod, io);
   if (pod.restored) io.stderr.write(`restored ${toInertLine(pod.name)} (${pod.session})\n`);
-  io.stdout.write(`${toInertLine(pod.name)}\n`);
+  io.stdout.write(`${pod.name}\n`); // Whole: it may be a program that reads it. A name holds no control character.
   return EXIT.done;
 }

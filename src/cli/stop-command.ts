@@ -1,9 +1,9 @@
-import { AppError, toAppError } from "../base/errors.ts";
+import { type AppError, toAppError } from "../base/errors.ts";
 import { findLivingPod } from "../client/find-pod.ts";
 import type { PodRow } from "../registry/pod-row.ts";
 import { openRegistry } from "../registry/registry.ts";
 import { endPod, type PodEnd } from "./end-pod.ts";
-import { usageError } from "./exit.ts";
+import { reportError, usageError } from "./exit.ts";
 import { toInertLine } from "./inert.ts";
 import { type CliIo, EXIT } from "./io.ts";
 import type { ParsedArgs } from "./parse-args.ts";
@@ -35,11 +35,12 @@ export async function runStopCommand(args: ParsedArgs, io: CliIo): Promise<numbe
   }
   for (const { name, end, error } of outcomes) {
     const shown = toInertLine(name);
-    if (error !== undefined) io.stderr.write(`wakeful: ${shown}: ${error.message}\n`);
+    if (error !== undefined && all) reportError(error, io, { json: false });
+    else if (error !== undefined) continue;
     else io.stdout.write(end === "terminated" ? `${shown} did not answer; ended with SIGTERM\n` : `${shown} stopped\n`);
   }
   if (outcomes.length === 0) io.stderr.write("no Pod is alive\n");
-  if (failure !== undefined && !all) throw new AppError(failure.code, `${target} was not stopped`, { cause: failure });
+  if (failure !== undefined && !all) throw failure;
   return failure === undefined ? EXIT.done : EXIT.failed;
 }
 
@@ -52,10 +53,16 @@ interface StopOutcome {
 
 async function stopOne(row: PodRow, io: CliIo): Promise<StopOutcome> {
   const { name, session, address } = row;
+  const patience = setTimeout(() => io.stderr.write(`waiting for ${toInertLine(name)} to end\n`), SAY_SO_MS);
   try {
     const end = await endPod({ name, address, pid: row.process.pid }, { reason: "user", signal: io.signal });
     return { name, session, end, error: undefined };
   } catch (thrown) {
     return { name, session, end: undefined, error: toAppError(thrown) };
+  } finally {
+    clearTimeout(patience);
   }
 }
+
+/** A stop that takes longer than this says so, milliseconds. */
+const SAY_SO_MS = 3000;

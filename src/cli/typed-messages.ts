@@ -5,6 +5,8 @@ import type { CliIo } from "./io.ts";
 
 /** Lines that a terminal delivers this close together, milliseconds, were pasted, not typed. */
 const PASTE_WINDOW_MS = 40;
+/** A terminal hands over no more than this of a line, bytes, and drops the rest without a word (N_TTY; MAX_CANON elsewhere). */
+const TERMINAL_LINE_BYTES = process.platform === "linux" ? 4095 : 1023;
 
 /**
  * What a person types, message by message: each line is one, except that lines pasted into a terminal stay together (field report
@@ -30,7 +32,12 @@ export async function* typedMessages(io: CliIo): AsyncGenerator<string> {
       if (!io.stdin.isTTY) break;
     }
     if (lines.length === 0) continue;
-    if (io.stdin.isTTY) yield lines.join("\n");
+    if (io.stdin.isTTY && lines.some((line) => Buffer.byteLength(line) >= TERMINAL_LINE_BYTES)) {
+      // Half a message is worse than none.
+      io.stderr.write(
+        `not sent: a terminal cuts lines at ${TERMINAL_LINE_BYTES} bytes. Break it into lines, or send a file: wakeful send NAME - < FILE\n`,
+      );
+    } else if (io.stdin.isTTY) yield lines.join("\n");
     else yield* lines;
   }
 }

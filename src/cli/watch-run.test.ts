@@ -6,7 +6,8 @@ import { type FakeIo, fakeIo } from "../../test/support/fake-io.ts";
 import { FakePod, IDLE } from "../../test/support/fake-pod.ts";
 import { connect } from "../client/connection.ts";
 import type { Event } from "../protocol/event.ts";
-import { resultLine, startRun, type WatchOptions, type WatchResult, watchRun } from "./watch-run.ts";
+import { resultLine } from "./close-run.ts";
+import { startRun, type WatchOptions, type WatchResult, watchRun } from "./watch-run.ts";
 
 let directory = "";
 beforeEach(() => {
@@ -214,13 +215,27 @@ describe("watchRun", () => {
     expect(submissions).toHaveLength(2);
   });
 
-  test("a Pod that dies during the turn is an error", async () => {
+  test("a Pod that dies during the turn ends the run with an error, and the closing line says so", async () => {
     await using pod = await start({
       run: (_call, fake) => {
         setTimeout(() => fake.drop(), 20);
         return { result: { turn: 1, seq: 2 } };
       },
     });
-    await expect(watch(pod, fakeIo())).rejects.toMatchObject({ code: "unavailable" });
+    const result = await watch(pod, fakeIo());
+    expect(result).toMatchObject({
+      exitCode: 1,
+      outcome: "interrupted",
+      error: { kind: "watch", error: { code: "unavailable" } },
+    });
+    expect(JSON.parse(resultLine(result, { name: "my pod", session: "s" }))).toMatchObject({
+      type: "result",
+      outcome: "interrupted",
+      error: {
+        code: "unavailable",
+        message: "the Pod 'my pod' was lost before its turn ended",
+        hint: "its session is kept; bring it back: wakeful restore 'my pod'",
+      },
+    });
   });
 });

@@ -6,7 +6,8 @@ import type { MethodInput, MethodResult } from "../protocol/method.ts";
 import { addUsage, NO_USAGE, type TurnOutcome, type Usage } from "../protocol/status.ts";
 import { reduceRead, type View, viewOfSnapshot } from "../protocol/view.ts";
 import { AnswerPrinter } from "./answer-printer.ts";
-import { describeEvent } from "./describe-event.ts";
+import { describeEvent, eventLine } from "./describe-event.ts";
+import { exitCodeOf } from "./exit.ts";
 import { type CliIo, EXIT } from "./io.ts";
 
 export interface WatchOptions {
@@ -26,9 +27,16 @@ export interface WatchResult {
   readonly text: string;
   readonly turns: number;
   readonly usage: Usage;
+  /** Why it failed: the turn's own error, or why its end could not be waited for. */
+  readonly error: RunError | undefined;
   /** True when the person left without waiting for the end. */
   readonly left: boolean;
 }
+
+/** What went wrong: within the turn (the Pod told about it), or with watching it (nobody has said so yet). */
+export type RunError =
+  | { readonly kind: "turn"; readonly code: string; readonly message: string }
+  | { readonly kind: "watch"; readonly error: AppError };
 
 /** A task the Pod accepted, on the attached connection that carried it. */
 export interface StartedRun {
@@ -42,7 +50,8 @@ export interface StartedRun {
  * Attaches and sends a task, exactly once: where a connection is lost before the answer, the same submission goes again, and a Pod that
  * had taken it answers with the first result (field report B35). Throws the Pod's refusal.
  */
-export async function startRun(options: Pick<WatchOptions, "params" | "connect" | "io">): Promise<StartedRun> {
+export async function startRun(options: Pick<WatchOptions, "params" | "connect" | "io" | "timeoutMs">): Promise<StartedRun> {
+  const deadlineMs = Math.min(ACCEPT_MS, options.timeoutMs ?? ACCEPT_MS);
   const submission = newId("sub");
   for (let attempt = 1; ; attempt++) {
     const connection = await options.connect();
@@ -50,8 +59,8 @@ export async function startRun(options: Pick<WatchOptions, "params" | "connect" 
       const { signal } = options.io;
       // One behind the other on the wire without waiting in between: the Pod takes them in order.
       const [attached, ran] = await Promise.all([
-        connection.request("attach", {}, { signal }),
-        connection.request("run", { ...options.params, submission }, { signal }),
+        connection.request("attach", {}, { signal, deadlineMs }),
+        connection.request("run", { ...options.params, submission }, { signal, deadlineMs }),
       ]);
       return { connection, accepted: resultOf(ran), submission, view: viewOfSnapshot(resultOf(attached)) };
     } catch (thrown) {
@@ -62,7 +71,7 @@ export async function startRun(options: Pick<WatchOptions, "params" | "connect" 
   }
 }
 
-/** Shows a started run until the Pod is idle and nothing is pending or owed. Throws `unavailable` when the Pod is lost. */
+/** Shows a started run until the Pod is idle and nothing is pending or owed. Never throws: a Pod that is lost is an ending too. */
 export async function watchRun(run: StartedRun, options: WatchOptions): Promise<WatchResult> {
   const watch = new RunWatch(run, options);
   return watch.untilDone();
@@ -80,6 +89,9 @@ class RunWatch {
   #isOurs: boolean;
   #ending: "interrupted" | "timed_out" | undefined;
   #left = false;
+  /** The line that told of the last turn's end: an alert that says the same is not told again. */
+  #toldEnd: string | undefined;
+  #turnError: { readonly code: string; readonly message: string } | undefined;
   #isDone = false;
   #text = "";
   #turns = 0;
@@ -109,7 +121,9 @@ class RunWatch {
       events.catch((thrown: unknown) => this.#done.reject(thrown));
       this.#check();
       await this.#done.promise;
-      return this.#result();
+      return this.#result(undefined);
+    } catch (thrown) {
+      return this.#result(toAppError(thrown));
     } finally {
       this.#isDone = true;
       release();
@@ -156,8 +170,10 @@ class RunWatch {
   }
 
   #count(event: Event): void {
-    if (event.type === "turn_ended") this.#turns++;
-    else if (event.type === "request_ended") this.#usage = addUsage(this.#usage, event.usage);
+    if (event.type === "turn_ended") {
+      this.#turns++;
+      this.#turnError = event.error;
+    } else if (event.type === "request_ended") this.#usage = addUsage(this.#usage, event.usage);
     else if (event.type === "assistant_item" && event.item.kind === "text") this.#text = event.item.text;
   }
 
@@ -165,9 +181,14 @@ class RunWatch {
     if (event.type === "text_delta") this.#printer.delta(event.text);
     else if (event.type === "live_reset") this.#printer.reset();
     else if (event.type === "assistant_item" && event.item.kind === "text") this.#printer.commit(event.item.text);
-    else {
-      const line = describeEvent(event);
+    else if (event.type === "system_item" && event.item.kind === "reminder") {
+      // Written by the Pod for the model about what the person saw happen.
+    } else if (event.type === "alert" && event.alert.message === this.#toldEnd) {
+      // Said already, as the end of the turn.
+    } else {
+      const line = eventLine(event, this.#options.io);
       if (line !== undefined) this.#say(line);
+      if (event.type === "turn_ended") this.#toldEnd = describeEvent(event);
     }
   }
 
@@ -245,7 +266,7 @@ class RunWatch {
     this.#timers.add(timer);
   }
 
-  #result(): WatchResult {
+  #result(failure: AppError | undefined): WatchResult {
     const turn = this.#view.turn;
     const outcome: TurnOutcome = turn?.state === "ended" ? (turn.outcome ?? "interrupted") : "interrupted";
     const exitCode =
@@ -253,19 +274,23 @@ class RunWatch {
         ? EXIT.timedOut
         : this.#ending === "interrupted"
           ? EXIT.interrupted
-          : outcome === "completed"
-            ? EXIT.done
-            : EXIT.failed;
-    return { exitCode, outcome, text: this.#text, turns: this.#turns, usage: this.#usage, left: this.#left };
+          : failure !== undefined
+            ? exitCodeOf(failure)
+            : outcome === "completed"
+              ? EXIT.done
+              : EXIT.failed;
+    const error: RunError | undefined =
+      failure !== undefined
+        ? { kind: "watch", error: failure }
+        : outcome === "failed" && this.#turnError !== undefined
+          ? { kind: "turn", ...this.#turnError }
+          : undefined;
+    return { exitCode, outcome, text: this.#text, turns: this.#turns, usage: this.#usage, error, left: this.#left };
   }
 }
 
-/** The line that closes a `--json` stream. */
-export function resultLine(result: WatchResult, pod: { readonly name: string; readonly session: string }): string {
-  const { outcome, text, turns, usage } = result;
-  return `${JSON.stringify({ type: "result", outcome, text, turns, usage, pod: pod.name, session: pod.session, children: [] })}\n`;
-}
-
+/** A Pod that does not take a task within this time hangs, milliseconds. */
+const ACCEPT_MS = 30_000;
 const MAX_ATTEMPTS = 3;
 const MAX_PENDING_POLLS = 4;
 const PENDING_POLL_MS = 250;

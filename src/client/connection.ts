@@ -88,7 +88,12 @@ export class PodConnection implements AsyncDisposable {
         deadlineMs === undefined
           ? undefined
           : setTimeout(
-              () => fail(new AppError("timed_out", `no answer to ${method} from ${this.address} within ${deadlineMs} ms`)),
+              () =>
+                fail(
+                  new AppError("timed_out", `no answer to ${method} from ${this.address} within ${deadlineMs / 1000} s`, {
+                    hint: "it may be suspended or overloaded; wakeful ps shows whether it answers",
+                  }),
+                ),
               deadlineMs,
             );
       signal?.addEventListener("abort", onAbort, { once: true });

@@ -5,6 +5,7 @@ import { type Places, sessionDir } from "../registry/places.ts";
 import type { PodRow } from "../registry/pod-row.ts";
 import { openRegistry } from "../registry/registry.ts";
 import { nearNames } from "./near-names.ts";
+import { shellWord } from "./shell-word.ts";
 
 /** What a name or session id stands for. */
 export type FoundPod =
@@ -45,11 +46,14 @@ export async function findLivingPod(
 
 /** Why there is no living Pod of that name. */
 export function notFound(target: string, found: Exclude<FoundPod, { readonly kind: "living" }>): AppError {
-  const shown = prefixOf(toSafeText(target), 255);
+  const shown = shellWord(prefixOf(toSafeText(target), 255));
   if (found.kind === "stopped") {
-    return new AppError("not_found", `Pod ${shown} is not running`, { hint: `bring it back: wakeful restore ${found.name}` });
+    return new AppError("not_found", `Pod ${shown} is not running`, {
+      hint: `bring it back: wakeful restore ${shellWord(found.name)}`,
+    });
   }
-  const hint = found.near.length > 0 ? `did you mean ${found.near.join(", ")}?` : "wakeful ps --all lists what there is";
+  const hint =
+    found.near.length > 0 ? `did you mean ${found.near.map(shellWord).join(", ")}?` : "wakeful ps --all lists what there is";
   return new AppError("not_found", `no Pod or session is called ${shown}`, { hint });
 }
 

@@ -39,8 +39,12 @@ export async function launchedPod(
 ): Promise<ReadyPod> {
   try {
     const report = await reportOf(pod, options);
-    if (!report.ok)
-      throw new AppError(errorCodeOf(report.code), report.message, report.hint === undefined ? {} : { hint: report.hint });
+    if (!report.ok) {
+      const code = errorCodeOf(report.code);
+      // For a caller `not_found` means that there is no such Pod: a script that is missing is another matter.
+      const told = code === "not_found" && pod.mayBeNew ? "configuration" : code;
+      throw new AppError(told, report.message, report.hint === undefined ? {} : { hint: report.hint });
+    }
     keepStderr(pod.stderrPath, options.places, report.session);
     pod.child.unref();
     return report;

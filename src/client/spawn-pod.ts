@@ -1,5 +1,5 @@
 import { type ChildProcess, type StdioOptions, spawn } from "node:child_process";
-import { closeSync, existsSync, mkdirSync, openSync, rmSync, statSync } from "node:fs";
+import { closeSync, existsSync, openSync, rmSync, statSync } from "node:fs";
 import { join } from "node:path";
 import type { Readable } from "node:stream";
 import { fileURLToPath } from "node:url";
@@ -8,6 +8,7 @@ import { AppError, systemCode } from "../base/errors.ts";
 import { randomText } from "../base/ids.ts";
 import type { LaunchOrder } from "../protocol/launch.ts";
 import type { Environment, Places } from "../registry/places.ts";
+import { makePrivateDir } from "../registry/private-dir.ts";
 
 /**
  * The first half of starting a Pod: the process runs when this returns. Apart from `launch-pod` because a command calls it before it
@@ -15,6 +16,8 @@ import type { Environment, Places } from "../registry/places.ts";
  */
 export interface SpawnedPod {
   readonly child: ChildProcess;
+  /** False where it is to open a session that must exist: then a `not_found` is about that session. */
+  readonly mayBeNew: boolean;
   /** Standard error of the process until it is ready; kept by `launchedPod`. */
   readonly stderrPath: string;
   /** The pipe that carries the `LaunchReport`. */
@@ -28,8 +31,8 @@ const NOT_INHERITED = new Set(["WAKEFUL_POD", "WAKEFUL_CHAIN", CALL_VARIABLE]);
 
 /**
  * Starts a Pod process for `order`: detached, in `order.cwd`, with its standard error in a file under `<data>/logs` (a pipe to the
- * starter would break when the starter ends). Throws `not_found` for a directory that is gone (field report B96), `storage_failed` when
- * the file cannot be made. The caller hands the result to `launchedPod`.
+ * starter would break when the starter ends). Throws `not_found` for a directory that is gone (field report B96), `configuration` when
+ * the folder cannot be made, `storage_failed` when the file cannot. The caller hands the result to `launchedPod`.
  */
 export function spawnPod(
   order: LaunchOrder,
@@ -52,18 +55,23 @@ export function spawnPod(
       env,
       stdio,
     });
-    const report = child.stdio[3];
-    if (child.stdin === null || report === null || report === undefined || !("read" in report)) {
-      throw new AppError("internal", "the Pod process has no pipes");
-    }
-    // A process that dies at once closes its input first: its report or exit says why.
-    child.stdin.on("error", () => undefined);
-    child.stdin.end(JSON.stringify(order));
     const ended = new Promise<string>((resolve) => {
       child.once("error", (thrown) => resolve(`it cannot be started: ${thrown.message}`));
       child.once("close", (code, killedBy) => resolve(killedBy ?? `exit code ${code}`));
     });
-    return { child, stderrPath, report, ended };
+    // Out of descriptors or processes, Node gives a child without any pipe, and says why only later.
+    const stdios: readonly unknown[] | undefined = child.stdio;
+    const report = stdios === undefined ? undefined : child.stdio[3];
+    if (child.stdin === null || report === null || report === undefined || !("read" in report)) {
+      throw new AppError("unavailable", "the Pod process cannot be started: no more files can be opened or processes started", {
+        hint: "raise the limits (ulimit -n, ulimit -u), or end other programs",
+      });
+    }
+    // A process that dies at once closes its input first: its report or exit says why.
+    child.stdin.on("error", () => undefined);
+    child.stdin.end(JSON.stringify(order));
+    const mayBeNew = order.open.kind === "new" || order.open.kind === "named";
+    return { child, mayBeNew, stderrPath, report, ended };
   } catch (thrown) {
     rmSync(stderrPath, { force: true });
     throw thrown;
@@ -82,8 +90,9 @@ export function discardPod(pod: SpawnedPod): void {
 
 function openStderr(directory: string): { readonly path: string; readonly fd: number } {
   const path = join(directory, `${randomText(12)}.stderr`);
+  // Not `mkdir` with `recursive`: where a parent cannot be made although it seems missing (in /proc), Node's never returns.
+  makePrivateDir(directory);
   try {
-    mkdirSync(directory, { recursive: true, mode: 0o700 });
     return { path, fd: openSync(path, "ax", 0o600) };
   } catch (thrown) {
     throw new AppError("storage_failed", `cannot write ${path} (${systemCode(thrown) ?? "error"})`, {

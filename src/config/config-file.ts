@@ -2,7 +2,7 @@ import { parse, TomlDate, TomlError } from "smol-toml";
 import * as z from "zod";
 import { AppError } from "../base/errors.ts";
 import { isJsonObject } from "../base/json.ts";
-import { CONFIG_KEYS, nearestKey } from "./config-keys.ts";
+import { findKey, isTablePath, nearestKey } from "./config-keys.ts";
 import { readConfigText } from "./read-config-text.ts";
 
 /**
@@ -17,14 +17,27 @@ export function readConfigFile(path: string, kind: "user" | "project"): Readonly
   return values;
 }
 
-/** Checks one value from anywhere (a flag, the environment); throws `configuration` naming `where`. */
+/** Checks one value of a file or of the environment; throws `configuration` naming `where`. */
 export function checkValue(key: string, value: unknown, where: string): unknown {
-  const known = CONFIG_KEYS.get(key);
+  return check(key, value, { code: "configuration", subject: `${where}: ${key}` });
+}
+
+/** Checks the value of a command's option; throws `invalid_input` naming the option: it was used wrongly. */
+export function checkOption(key: string, value: unknown, option: string): unknown {
+  return check(key, value, { code: "invalid_input", subject: option });
+}
+
+function check(
+  key: string,
+  value: unknown,
+  told: { readonly code: "configuration" | "invalid_input"; readonly subject: string },
+): unknown {
+  const known = findKey(key);
   if (known === undefined) throw new AppError("internal", `'${key}' is not a configuration key`);
   const parsed = known.schema.safeParse(value);
   if (parsed.success) return parsed.data;
   const reasons = parsed.error.issues.map((issue) => issue.message).join("; ");
-  throw new AppError("configuration", `${where}: ${key} cannot be ${describe(value)}: ${reasons}`, {
+  throw new AppError(told.code, `${told.subject} cannot be ${describe(value)}: ${reasons}`, {
     hint: hintFor(key, known.schema),
   });
 }
@@ -41,7 +54,7 @@ function collect(reading: Reading, table: Readonly<Record<string, unknown>>, abo
     const parts = [...above, name];
     const key = parts.join(".");
     const where = place(reading, parts);
-    const known = CONFIG_KEYS.get(key);
+    const known = findKey(key);
     if (known !== undefined) {
       if (known.place === "user_only" && reading.kind === "project") {
         throw new AppError("configuration", `${where}: ${key} may not be set by a project`, {
@@ -49,9 +62,9 @@ function collect(reading: Reading, table: Readonly<Record<string, unknown>>, abo
         });
       }
       reading.values.set(key, checkValue(key, value, where));
-    } else if (isTable(value) && [...CONFIG_KEYS.keys()].some((candidate) => candidate.startsWith(`${key}.`))) {
+    } else if (isTable(value) && isTablePath(key)) {
       collect(reading, value, parts);
-    } else if ([...CONFIG_KEYS.keys()].some((candidate) => candidate.startsWith(`${key}.`))) {
+    } else if (isTablePath(key)) {
       throw new AppError("configuration", `${where}: '${key}' is a table, not a value`, {
         hint: `Write [${key}] and its keys below.`,
       });
@@ -121,5 +134,6 @@ function hintFor(key: string, schema: z.ZodType): string {
   if (minimum !== undefined && maximum !== undefined)
     return `It takes a whole number from ${String(minimum)} to ${String(maximum)}.`;
   if (type === "array") return "It takes a list of texts.";
+  if (type === "boolean") return "It takes true or false.";
   return "It takes a text.";
 }

@@ -1,4 +1,5 @@
 import * as z from "zod";
+import { BUILT_IN_PROVIDERS, type BuiltInProvider, ProviderApi } from "../protocol/provider-settings.ts";
 import { Limits, ReasoningEffort } from "../protocol/session-config.ts";
 
 /** Where a key may stand: everywhere, or in the user's own file only (a project's file comes with whatever was cloned). */
@@ -14,8 +15,12 @@ export interface ConfigKey {
 /** Base URL of Anthropic's own API. */
 export const ANTHROPIC_BASE_URL = "https://api.anthropic.com/v1";
 
-/** The model when nothing names one and there is a key for Anthropic. */
-export const DEFAULT_ANTHROPIC_MODEL = "anthropic/claude-sonnet-5-5";
+/** The model when nothing names one and there is a key for its provider; the first provider with a key wins. */
+export const DEFAULT_MODELS: Readonly<Record<BuiltInProvider, string>> = {
+  anthropic: "anthropic/claude-sonnet-5-5",
+  openai: "openai/gpt-5.5",
+  google: "google/gemini-3.5-flash",
+};
 
 /** Limits of a session when nothing says otherwise. */
 export const DEFAULT_LIMITS: Limits = {
@@ -27,6 +32,9 @@ export const DEFAULT_LIMITS: Limits = {
   stream_idle_s: 300,
   tool_output_chars: 30_000,
 };
+
+/** Size from which on a session's log goes on in a new file, MiB. */
+const DEFAULT_ROTATE_MIB = 8;
 
 /** Private keys and credential files: closed to every Pod unless the user's own configuration says otherwise. */
 export const DEFAULT_DENY: readonly string[] = [
@@ -65,6 +73,27 @@ const ModelName = z.string().regex(/^(script:.+|[A-Za-z0-9][A-Za-z0-9._-]*\/\S+)
 
 const BaseUrl = z.string().refine(isHttpUrl, "must be an http or https URL");
 
+/** A fraction is fine: a small file is for whoever wants to see a new one begin. */
+const RotateMib = z.number().min(0.001).max(1024);
+
+const EnvironmentName = z.string().regex(/^[A-Za-z_][A-Za-z0-9_]*$/, "must be the name of an environment variable");
+
+/** What `[providers.NAME]` can say of a provider that is not built in. */
+export const NamedProvider = z.strictObject({
+  base_url: BaseUrl,
+  api: ProviderApi.default("chat"),
+  api_key_env: EnvironmentName.optional(),
+  system_in_place: z.boolean().optional(),
+  strict_roles: z.boolean().optional(),
+  reasoning: z.boolean().optional(),
+  return_reasoning: z.boolean().optional(),
+  context_window: z.int().min(1000).max(100_000_000).optional(),
+  max_output_tokens: z.int().min(1).max(10_000_000).optional(),
+});
+export type NamedProvider = z.infer<typeof NamedProvider>;
+
+const OwnProvider = z.strictObject({ base_url: BaseUrl.optional() });
+
 /** All values together, checked and typed. */
 export const ConfigValues = z.strictObject({
   model: z.strictObject({
@@ -74,7 +103,10 @@ export const ConfigValues = z.strictObject({
   }),
   scope: z.strictObject({ deny: z.array(z.string().min(1)) }),
   limits: Limits,
-  providers: z.strictObject({ anthropic: z.strictObject({ base_url: BaseUrl }) }),
+  log: z.strictObject({ rotate_mib: RotateMib }),
+  providers: z
+    .object({ anthropic: z.strictObject({ base_url: BaseUrl }), openai: OwnProvider.optional(), google: OwnProvider.optional() })
+    .catchall(NamedProvider),
 });
 export type ConfigValues = z.infer<typeof ConfigValues>;
 
@@ -88,15 +120,44 @@ export const CONFIG_KEYS: ReadonlyMap<string, ConfigKey> = new Map<string, Confi
     `limits.${name}`,
     everywhere(schema, DEFAULT_LIMITS[Limits.keyof().parse(name)]),
   ]),
+  // Only how the user's own disk is used.
+  ["log.rotate_mib", { schema: RotateMib, builtIn: DEFAULT_ROTATE_MIB, place: "user_only" }],
   // A project must not decide where the user's API key is sent.
   ["providers.anthropic.base_url", { schema: BaseUrl, builtIn: ANTHROPIC_BASE_URL, place: "user_only" }],
+  ["providers.openai.base_url", { schema: BaseUrl, builtIn: undefined, place: "user_only" }],
+  ["providers.google.base_url", { schema: BaseUrl, builtIn: undefined, place: "user_only" }],
 ]);
+
+/** The key at a dotted path: one of {@link CONFIG_KEYS}, or one of a provider that the user named. */
+export function findKey(path: string): ConfigKey | undefined {
+  const known = CONFIG_KEYS.get(path);
+  if (known !== undefined) return known;
+  const field = providerField(path);
+  if (field === undefined || !Object.hasOwn(NamedProvider.shape, field)) return undefined;
+  return { schema: NamedProvider.shape[NamedProvider.keyof().parse(field)], builtIn: undefined, place: "user_only" };
+}
+
+/** Whether keys stand below `path`. */
+export function isTablePath(path: string): boolean {
+  return providerField(`${path}.base_url`) !== undefined || [...CONFIG_KEYS.keys()].some((key) => key.startsWith(`${path}.`));
+}
+
+/** `base_url` in `providers.NAME.base_url`, for a NAME that is not built in. */
+function providerField(path: string): string | undefined {
+  const [, name, field] = /^providers\.([A-Za-z0-9][A-Za-z0-9_-]*)\.([^.]+)$/.exec(path) ?? [];
+  return name === undefined || name in BUILT_IN_PROVIDERS || name in Object.prototype ? undefined : field;
+}
 
 /** The known key or table that looks most like `path`. */
 export function nearestKey(path: string): string {
   const tables = [...CONFIG_KEYS.keys()].map((key) => key.slice(0, key.lastIndexOf(".")));
-  const known = [...CONFIG_KEYS.keys(), ...new Set(tables)];
-  const distances = known.map((key) => ({
+  const table = path.slice(0, path.lastIndexOf("."));
+  const ofProvider =
+    providerField(path) === undefined ? [] : Object.keys(NamedProvider.shape).map((field) => `${table}.${field}`);
+  const known = [...ofProvider, ...CONFIG_KEYS.keys(), ...new Set(tables)];
+  // A provider's table is chosen on purpose: what stands in it is nearer than what looks alike elsewhere.
+  const inTable = table.startsWith("providers.") ? known.filter((key) => key.startsWith(`${table}.`)) : [];
+  const distances = (inTable.length > 0 ? inTable : known).map((key) => ({
     key,
     distance: Math.min(editDistance(path, key), 1 + editDistance(lastPart(path), lastPart(key))),
   }));

@@ -4,7 +4,7 @@ import { dirname, join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { Limits } from "../protocol/session-config.ts";
 import { findLine } from "./config-file.ts";
-import { CONFIG_KEYS, DEFAULT_ANTHROPIC_MODEL, DEFAULT_LIMITS } from "./config-keys.ts";
+import { CONFIG_KEYS, DEFAULT_LIMITS, DEFAULT_MODELS } from "./config-keys.ts";
 import { configEntries, type LoadConfigOptions, loadConfig } from "./load-config.ts";
 
 let root = "";
@@ -27,9 +27,9 @@ function load(changes: Partial<LoadConfigOptions> = {}) {
   return loadConfig({ cwd, env: {}, places: { config: join(root, "config"), home: join(root, "home") }, ...changes });
 }
 
-function refusal(message: RegExp, hint = /./) {
+function refusal(message: RegExp, hint = /./, code = "configuration") {
   return expect.objectContaining({
-    code: "configuration",
+    code,
     message: expect.stringMatching(message),
     hint: expect.stringMatching(hint),
   });
@@ -50,7 +50,10 @@ describe("the configuration", () => {
       expect(config.scope.deny).toContain(join(root, "home", path));
     }
     expect(config.notes).toEqual([]);
-    expect(configEntries(config).map((entry) => entry.key)).toEqual([...CONFIG_KEYS.keys(), "providers.anthropic.api_key"]);
+    expect(configEntries(config).map((entry) => entry.key)).toEqual([
+      ...CONFIG_KEYS.keys(),
+      ...["anthropic", "openai", "google"].map((name) => `providers.${name}.api_key`),
+    ]);
     expect(new Set(configEntries(config).map((entry) => entry.source))).toEqual(new Set(["built-in"]));
   });
 
@@ -81,7 +84,7 @@ describe("the configuration", () => {
 
   it("has a model by itself only when there is a key, and never shows the key", () => {
     const config = load({ env: { ANTHROPIC_API_KEY: " sk-secret\n" } });
-    expect(config.model.default).toBe(DEFAULT_ANTHROPIC_MODEL);
+    expect(config.model.default).toBe(DEFAULT_MODELS.anthropic);
     expect(sourceOf(config, "model.default")).toContain("ANTHROPIC_API_KEY");
     expect(config.providers.anthropic.apiKey).toBe("sk-secret");
     expect(JSON.stringify(configEntries(config))).not.toContain("sk-secret");
@@ -177,8 +180,8 @@ describe("a mistake in the configuration is told with file, line and remedy:", (
   });
 
   it("wrong flags and variables name themselves", () => {
-    expect(() => load({ overrides: { model: "x" } })).toThrow(refusal(/^--model: /));
-    expect(() => load({ overrides: { reasoning: "x" } })).toThrow(refusal(/^--reasoning: /, /medium/));
+    expect(() => load({ overrides: { model: "x" } })).toThrow(refusal(/^--model cannot be "x"/, /./, "invalid_input"));
+    expect(() => load({ overrides: { reasoning: "x" } })).toThrow(refusal(/^--reasoning cannot be/, /medium/, "invalid_input"));
     expect(() => load({ env: { WAKEFUL_MODEL: "x" } })).toThrow(refusal(/^WAKEFUL_MODEL: /));
   });
 

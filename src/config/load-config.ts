@@ -1,9 +1,10 @@
 import { dirname, isAbsolute, join, resolve } from "node:path";
 import { AppError } from "../base/errors.ts";
 import { isJsonObject } from "../base/json.ts";
+import { BUILT_IN_PROVIDERS, type ProviderDirectory, type ProviderSettings } from "../protocol/provider-settings.ts";
 import type { Limits, ReasoningEffort } from "../protocol/session-config.ts";
-import { checkValue, readConfigFile } from "./config-file.ts";
-import { CONFIG_KEYS, ConfigValues, DEFAULT_ANTHROPIC_MODEL } from "./config-keys.ts";
+import { checkOption, checkValue, readConfigFile } from "./config-file.ts";
+import { CONFIG_KEYS, ConfigValues, DEFAULT_MODELS, NamedProvider } from "./config-keys.ts";
 import { denyPath } from "./deny-path.ts";
 import { isTrustedFile, nearestUpwards } from "./project-files.ts";
 
@@ -18,9 +19,13 @@ export interface Config {
   /** Absolute paths no Pod may read. */
   readonly scope: { readonly deny: readonly string[] };
   readonly limits: Limits;
+  /** Size from which on a session's log may go on in a new file. */
+  readonly log: { readonly rotateBytes: number };
   readonly providers: {
     /** `baseUrl` ends in a version (`/v1`) and no slash. `apiKey` never appears in `entries`, a log or a message. */
     readonly anthropic: { readonly baseUrl: string; readonly apiKey: string | undefined };
+    /** Every provider, built in or named by the user, with its base URL: what a model is opened with. */
+    readonly all: ProviderDirectory;
   };
   /** Every key with its value and where it comes from, in a fixed order: what `wakeful config` prints. */
   readonly entries: readonly ConfigEntry[];
@@ -47,17 +52,18 @@ export interface LoadConfigOptions {
 /**
  * Reads the configuration: built-in < `<config>/config.toml` < nearest `.wakeful/config.toml` upwards < environment < flags, key by key.
  * One exception: a project's `scope.deny` adds to what is denied and takes nothing away.
- * Throws `configuration`: file, line, key, and what would be right.
+ * Throws `configuration`: file, line, key, and what would be right; `invalid_input` for an override.
  */
 export function loadConfig(options: LoadConfigOptions): Config {
   const { cwd, env, places, overrides = {} } = options;
   const notes: string[] = [];
-  const apiKey = readApiKey(env);
+  const keys = readKeys(env);
   const merged = new Map<string, ConfigEntry>();
   const set = (key: string, value: unknown, source: string) => merged.set(key, { key, value, source });
 
   for (const [key, known] of CONFIG_KEYS) set(key, known.builtIn, "built-in");
-  if (apiKey !== undefined) set("model.default", DEFAULT_ANTHROPIC_MODEL, "built-in, as ANTHROPIC_API_KEY is set");
+  const [first] = keys;
+  if (first !== undefined) set("model.default", DEFAULT_MODELS[first.provider], `built-in, as ${first.variable} is set`);
   set("scope.deny", builtInDeny(places.home, notes), "built-in");
 
   const userFile = join(places.config, "config.toml");
@@ -82,17 +88,19 @@ export function loadConfig(options: LoadConfigOptions): Config {
       }
     }
   }
-  const setText = (key: string, value: string | undefined, source: string) => {
+  const setText = (key: string, value: string | undefined, source: string, check = checkValue) => {
     if (!value) return;
-    const checked = checkValue(key, value, source);
+    const checked = check(key, value, source);
     set(key, absolute(key, checked, { source, base: cwd, home: places.home, isRelativeAllowed: true }), source);
   };
   setText("model.default", env["WAKEFUL_MODEL"], "WAKEFUL_MODEL");
-  setText("providers.anthropic.base_url", env["ANTHROPIC_BASE_URL"]?.trim(), "ANTHROPIC_BASE_URL");
-  setText("model.default", overrides.model, "--model");
-  setText("model.reasoning", overrides.reasoning, "--reasoning");
+  for (const [name, { urlVariables }] of Object.entries(BUILT_IN_PROVIDERS)) {
+    for (const variable of urlVariables.toReversed()) setText(`providers.${name}.base_url`, env[variable]?.trim(), variable);
+  }
+  setText("model.default", overrides.model, "--model", checkOption);
+  setText("model.reasoning", overrides.reasoning, "--reasoning", checkOption);
 
-  return toConfig(merged, { apiKey, notes });
+  return toConfig(merged, { keys, notes });
 }
 
 /** Every key with its value and source; the key for a provider is told by presence only. */
@@ -102,19 +110,19 @@ export function configEntries(config: Config): readonly ConfigEntry[] {
 
 function toConfig(
   merged: ReadonlyMap<string, ConfigEntry>,
-  rest: { readonly apiKey: string | undefined; readonly notes: readonly string[] },
+  rest: { readonly keys: readonly FoundKey[]; readonly notes: readonly string[] },
 ): Config {
+  refuseProvidersWithoutUrl(merged);
   const values = ConfigValues.parse(unflatten(merged));
   const baseUrl = withVersion(values.providers.anthropic.base_url);
   const entries = [...merged.values()].map((entry) =>
     entry.key === "providers.anthropic.base_url" ? { ...entry, value: baseUrl } : entry,
   );
-  const isSet = rest.apiKey !== undefined;
-  entries.push({
-    key: "providers.anthropic.api_key",
-    value: isSet ? "(set)" : undefined,
-    source: isSet ? "ANTHROPIC_API_KEY" : "built-in",
-  });
+  for (const name of Object.keys(BUILT_IN_PROVIDERS)) {
+    const found = rest.keys.find((key) => key.provider === name);
+    const key = `providers.${name}.api_key`;
+    entries.push({ key, value: found === undefined ? undefined : "(set)", source: found?.variable ?? "built-in" });
+  }
   return {
     model: {
       default: values.model.default,
@@ -123,7 +131,11 @@ function toConfig(
     },
     scope: { deny: values.scope.deny },
     limits: values.limits,
-    providers: { anthropic: { baseUrl, apiKey: rest.apiKey } },
+    log: { rotateBytes: values.log.rotate_mib * 1024 * 1024 },
+    providers: {
+      anthropic: { baseUrl, apiKey: rest.keys.find((key) => key.provider === "anthropic")?.key },
+      all: toDirectory(values, merged),
+    },
     entries,
     notes: rest.notes,
   };
@@ -179,12 +191,64 @@ function withVersion(url: string): string {
   return /\/v\d+[a-z0-9]*$/.test(bare) ? bare : `${bare}/v1`;
 }
 
-function readApiKey(env: LoadConfigOptions["env"]): string | undefined {
-  const key = env["ANTHROPIC_API_KEY"]?.trim();
-  if (!key) return undefined;
-  if (/^[\x21-\x7e]+$/.test(key)) return key;
-  // It goes into a header: better one line here than a failure at the first request. The key itself is not shown.
-  throw new AppError("configuration", "ANTHROPIC_API_KEY holds white space or characters that no key has", {
-    hint: "Set it again, without quotes and line breaks.",
+/** A key that the environment holds for a built-in provider. */
+interface FoundKey {
+  readonly provider: keyof typeof BUILT_IN_PROVIDERS;
+  readonly variable: string;
+  readonly key: string;
+}
+
+function readKeys(env: LoadConfigOptions["env"]): readonly FoundKey[] {
+  const providers = ["anthropic", "openai", "google"] as const;
+  return providers.flatMap((provider): FoundKey[] => {
+    const variable = BUILT_IN_PROVIDERS[provider].keyVariables.find((name) => env[name]?.trim());
+    const key = variable === undefined ? undefined : env[variable]?.trim();
+    if (variable === undefined || key === undefined) return [];
+    if (/^[\x21-\x7e]+$/.test(key)) return [{ provider, variable, key }];
+    // It goes into a header: better one line here than a failure at the first request. The key itself is not shown.
+    throw new AppError("configuration", `${variable} holds white space or characters that no key has`, {
+      hint: "Set it again, without quotes and line breaks.",
+    });
   });
+}
+
+/** A provider without an address is of no use: said here with its place, not at the first request. */
+function refuseProvidersWithoutUrl(merged: ReadonlyMap<string, ConfigEntry>): void {
+  for (const { key, source } of merged.values()) {
+    const name = /^providers\.([^.]+)\./.exec(key)?.[1];
+    if (name === undefined || Object.hasOwn(BUILT_IN_PROVIDERS, name) || merged.has(`providers.${name}.base_url`)) continue;
+    throw new AppError("configuration", `${source}: [providers.${name}] has no base_url`, {
+      hint: `Write for example base_url = "http://127.0.0.1:11434/v1".`,
+    });
+  }
+}
+
+function toDirectory(values: ConfigValues, merged: ReadonlyMap<string, ConfigEntry>): ProviderDirectory {
+  const directory = new Map<string, ProviderSettings>();
+  for (const [name, settings] of Object.entries(values.providers)) {
+    const { base_url: baseUrl } = settings ?? {};
+    const source = merged.get(`providers.${name}.base_url`)?.source;
+    const place = baseUrl === undefined || source === undefined ? {} : { baseUrl, baseUrlSource: source };
+    const named = NamedProvider.safeParse(settings);
+    const builtIn = Object.entries(BUILT_IN_PROVIDERS).find(([known]) => known === name)?.[1];
+    if (builtIn !== undefined) directory.set(name, { api: builtIn.api, keyVariables: builtIn.keyVariables, ...place });
+    else if (named.success) directory.set(name, { ...toSettings(named.data), ...place });
+  }
+  for (const [name, { api, keyVariables }] of Object.entries(BUILT_IN_PROVIDERS)) {
+    if (!directory.has(name)) directory.set(name, { api, keyVariables });
+  }
+  return directory;
+}
+
+function toSettings(named: NamedProvider): ProviderSettings {
+  return {
+    api: named.api,
+    keyVariables: named.api_key_env === undefined ? [] : [named.api_key_env],
+    ...(named.system_in_place === undefined ? {} : { systemInPlace: named.system_in_place }),
+    ...(named.strict_roles === undefined ? {} : { strictRoles: named.strict_roles }),
+    ...(named.reasoning === undefined ? {} : { reasoning: named.reasoning }),
+    ...(named.return_reasoning === undefined ? {} : { returnsReasoning: named.return_reasoning }),
+    ...(named.context_window === undefined ? {} : { contextWindow: named.context_window }),
+    ...(named.max_output_tokens === undefined ? {} : { maxOutputTokens: named.max_output_tokens }),
+  };
 }

@@ -4,6 +4,29 @@ import type { StopReason } from "../protocol/event.ts";
 import type { Usage } from "../protocol/status.ts";
 import type { AnswerItem, ProviderMetadata } from "./item.ts";
 import type { ModelEvent } from "./model.ts";
+import { type Namespace, toOwnMetadata } from "./wire-metadata.ts";
+
+/** A piece of a text as it came: pieces with a signature stay apart from those without, and from each other. */
+export interface ReceivedPiece {
+  /** UTF-16 units. */
+  readonly chars: number;
+  readonly signature: string | undefined;
+}
+
+/** What the answers of one provider need beyond the adapter. */
+export interface AnswerRules {
+  /** Names of the provider's metadata; absent = as the adapter says. */
+  readonly namespace?: Namespace;
+  /** Whether an answer that ended for this reason is whole; absent = every reason that the provider itself gave (B64). */
+  readonly isWhole?: (reason: LanguageModelV4FinishReason) => boolean;
+  /** How the pieces of a block are kept (B51); absent = one signature for the whole block, whichever came last. */
+  readonly pieces?: {
+    readonly signatureOf: (metadata: ProviderMetadata) => string | undefined;
+    readonly toMetadata: (pieces: readonly ReceivedPiece[], kind: "text" | "reasoning") => ProviderMetadata | undefined;
+  };
+  /** Metadata for reasoning that came without any, so that it can go back; absent = it cannot. */
+  readonly reasoningMark?: ProviderMetadata;
+}
 
 interface Block {
   readonly kind: "text" | "reasoning" | "tool_call";
@@ -14,20 +37,35 @@ interface Block {
   readonly isProvidersOwn: boolean;
   text: string;
   provider: ProviderMetadata | undefined;
+  pieces: ReceivedPiece[];
   isComplete: boolean;
 }
 
 /** Where an answer stands: still open, ended with its last event, or ended without it. */
 export type AnswerEnd =
   | { readonly kind: "open" }
-  | { readonly kind: "finished"; readonly stop: StopReason; readonly usage: Usage }
+  | {
+      readonly kind: "finished";
+      readonly stop: StopReason;
+      readonly usage: Usage;
+      /** The provider's own word for it. */
+      readonly reason: string;
+      /** The model neither said nor called anything. */
+      readonly isEmpty: boolean;
+    }
   | { readonly kind: "cut"; readonly what: string };
 
 /** Turns the stream parts of one answer into events: deltas as they come, items complete and in the order they began. */
 export class AnswerBuilder {
   #blocks: Block[] = [];
   readonly #callIds = new Set<string>();
+  readonly #rules: AnswerRules;
   #end: AnswerEnd = { kind: "open" };
+  #isEmpty = true;
+
+  constructor(rules: AnswerRules = {}) {
+    this.#rules = rules;
+  }
 
   get end(): AnswerEnd {
     return this.#end;
@@ -46,6 +84,7 @@ export class AnswerBuilder {
         if (block === undefined) return; // of a kind of block we do not know: nothing was begun
         block.text += part.delta;
         block.provider = merge(block.provider, part.providerMetadata);
+        this.#notePiece(block, part.delta, part.providerMetadata);
         if (part.delta === "") return;
         yield { type: part.type === "text-delta" ? "text_delta" : "thinking_delta", text: part.delta };
         return;
@@ -111,20 +150,22 @@ export class AnswerBuilder {
   }
 
   *#finish(reason: LanguageModelV4FinishReason, usage: LanguageModelV4Usage): Generator<ModelEvent> {
-    // The adapter reports a stream that just ended as `interrupted`, and one whose last event gave no reason without a raw one (B64).
-    if (reason.unified === "interrupted" || reason.raw === undefined) {
+    const isWhole = this.#rules.isWhole ?? hasReason;
+    if (!isWhole(reason)) {
       this.#end = { kind: "cut", what: "ended its answer without saying that it was complete" };
       return;
     }
     const stop = toStopReason(reason);
-    if (this.#blocks.length > 0 && stop !== "max_tokens") {
+    // A filter can step in anywhere: what was said stays, a call that it cut does not.
+    if (stop === "content_filter" || stop === "refusal") this.#blocks = this.#blocks.filter(({ kind }) => kind !== "tool_call");
+    else if (this.#blocks.length > 0 && stop !== "max_tokens") {
       this.#end = { kind: "cut", what: "ended its answer in the middle of a block" };
       return;
     }
     // B74: what the output limit cut off is kept as it is; nobody runs a call whose arguments are no object.
     for (const block of this.#blocks) block.isComplete = true;
     yield* this.#takeComplete();
-    this.#end = { kind: "finished", stop, usage: toUsage(usage) };
+    this.#end = { kind: "finished", stop, usage: toUsage(usage), reason: reason.raw ?? "", isEmpty: this.#isEmpty };
   }
 
   #begin(
@@ -138,6 +179,7 @@ export class AnswerBuilder {
       isProvidersOwn: start.isProvidersOwn ?? false,
       text: "",
       provider: start.provider,
+      pieces: [],
       isComplete: false,
     };
     this.#blocks.push(block);
@@ -159,10 +201,39 @@ export class AnswerBuilder {
   *#takeComplete(): Generator<ModelEvent> {
     for (let block = this.#blocks[0]; block?.isComplete === true; block = this.#blocks[0]) {
       this.#blocks.shift();
-      const item = toItem(block);
-      if (item !== undefined) yield { type: "item", item };
+      const item = this.#toItem(block);
+      if (item === undefined) continue;
+      if (item.kind !== "reasoning") this.#isEmpty = false;
+      yield { type: "item", item };
     }
   }
+
+  #notePiece(block: Block, delta: string, metadata: ProviderMetadata | undefined): void {
+    const { pieces } = this.#rules;
+    if (pieces === undefined) return;
+    const signature = metadata === undefined ? undefined : pieces.signatureOf(metadata);
+    const last = block.pieces.at(-1);
+    if (signature === undefined && last !== undefined && last.signature === undefined) {
+      block.pieces[block.pieces.length - 1] = { chars: last.chars + delta.length, signature };
+    } else if (delta !== "" || signature !== undefined) block.pieces.push({ chars: delta.length, signature });
+  }
+
+  #toItem(block: Block): AnswerItem | undefined {
+    const { kind, pieces } = block;
+    let metadata = block.provider;
+    if (kind !== "tool_call" && this.#rules.pieces !== undefined) metadata = this.#rules.pieces.toMetadata(pieces, kind);
+    if (metadata !== undefined && this.#rules.namespace !== undefined) metadata = toOwnMetadata(metadata, this.#rules.namespace);
+    if (kind === "reasoning") metadata ??= this.#rules.reasoningMark;
+    // A signature without a text is no message; it is kept as reasoning and goes back as the text it was.
+    const isSignatureOnly =
+      kind === "text" && block.text.trim() === "" && pieces.some(({ signature }) => signature !== undefined);
+    return toItem(isSignatureOnly ? { ...block, kind: "reasoning", provider: metadata } : { ...block, provider: metadata });
+  }
+}
+
+// The adapters report a stream that just ended as `interrupted`, and one whose last event gave no reason without a raw one (B64).
+function hasReason(reason: LanguageModelV4FinishReason): boolean {
+  return reason.unified !== "interrupted" && reason.raw !== undefined;
 }
 
 function toItem(block: Block): AnswerItem | undefined {
@@ -196,11 +267,12 @@ function toStopReason(reason: LanguageModelV4FinishReason): StopReason {
     case "length":
       return "max_tokens";
     case "content-filter":
-      return reason.raw === "refusal" ? "refusal" : "content_filter";
+      // A refusal in the model's own words ends like any other answer.
+      return reason.raw === "refusal" || reason.raw === "stop" || reason.raw === undefined ? "refusal" : "content_filter";
     case "interrupted":
     case "error":
     case "other":
-      return "other";
+      return reason.raw === undefined || reason.raw === "" ? "end" : "other";
     default:
       return assertNever(reason.unified, "finish reason");
   }

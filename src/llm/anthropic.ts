@@ -1,11 +1,16 @@
 import { createAnthropic, VERSION } from "@ai-sdk/anthropic";
 import { isJsonObject } from "../base/json.ts";
+import type { ProviderSettings } from "../protocol/provider-settings.ts";
 import { createAiSdkModel } from "./ai-sdk-model.ts";
-import { anthropicCapabilities } from "./capabilities.ts";
+import { shownUrl } from "./base-url.ts";
+import { adapterName, anthropicCapabilities, withSettings } from "./capabilities.ts";
 import type { ProviderMetadata } from "./item.ts";
 import type { Model } from "./model.ts";
 
 export interface AnthropicOptions {
+  /** Stands before the slash of the model's reference; absent = `anthropic`. */
+  readonly provider?: string;
+  readonly settings?: ProviderSettings;
   readonly apiKey: string;
   /** With or without a trailing slash or `/v1`; absent = Anthropic's own. */
   readonly baseUrl?: string;
@@ -33,14 +38,18 @@ const KNOWN_BLOCKS: ReadonlySet<unknown> = new Set(["text", "tool_use", "thinkin
 
 /** A model behind Anthropic's Messages API. Nothing is sent before the first request. */
 export function openAnthropicModel(modelId: string, options: AnthropicOptions): Model {
+  const { provider = "anthropic", settings } = options;
   const baseUrl = normalizeBaseUrl(options.baseUrl ?? OWN_BASE_URL);
   return createAiSdkModel({
-    ref: `anthropic/${modelId}`,
-    adapter: `@ai-sdk/anthropic@${VERSION}`,
-    capabilities: anthropicCapabilities(modelId),
+    ref: `${provider}/${modelId}`,
+    adapter: adapterName(`@ai-sdk/anthropic@${VERSION}`, settings),
+    capabilities: withSettings(anthropicCapabilities(modelId), settings),
+    protocol: "Anthropic Messages",
     baseUrl: shownUrl(baseUrl),
     createModel: (fetch) => createAnthropic({ apiKey: options.apiKey, baseURL: baseUrl, fetch })(modelId),
-    keepsReasoning,
+    namespace: { own: provider, wire: "anthropic" },
+    lowering: { keepsReasoning: (metadata) => keepsReasoning(metadata, provider) },
+    outputLimit: "always",
     // Without toolStreaming: it marks each tool with a setting that we have no use for.
     providerOptions: { anthropic: { cacheControl: CACHE_MARK, toolStreaming: false } },
     systemOptions: { anthropic: { cacheControl: CACHE_MARK } },
@@ -54,14 +63,8 @@ export function normalizeBaseUrl(baseUrl: string): string {
   return bare.endsWith("/v1") ? bare : `${bare}/v1`;
 }
 
-// For messages: without a password that may stand in it.
-function shownUrl(baseUrl: string): string {
-  const url = URL.parse(baseUrl);
-  return url === null ? baseUrl : `${url.origin}${url.pathname.replace(/\/v1$/, "")}`;
-}
-
-function keepsReasoning(metadata: ProviderMetadata): boolean {
-  const own = metadata["anthropic"];
+function keepsReasoning(metadata: ProviderMetadata, provider: string): boolean {
+  const own = metadata[provider];
   return [own?.["signature"], own?.["redactedData"]].some((proof) => typeof proof === "string" && proof !== "");
 }
 

@@ -6,6 +6,7 @@ import type {
 } from "@ai-sdk/provider";
 import { isJsonObject } from "../base/json.ts";
 import { toSafeText } from "../base/text.ts";
+import type { Adjustments } from "../protocol/session-config.ts";
 import type { Item } from "./item.ts";
 import { LoweredConversation, type LoweringRules } from "./lowered-conversation.ts";
 import type { Prompt, ToolDefinition } from "./model.ts";
@@ -20,6 +21,7 @@ interface Kept {
   readonly conversation: LoweredConversation;
   readonly seen: Item[];
   readonly systemInPlace: boolean;
+  readonly refusedProofsBefore: number;
 }
 
 /**
@@ -35,10 +37,14 @@ export class PromptLowering {
   }
 
   /** The prompt in the form of the adapter: the system prompt, unless it is blank, and the conversation. */
-  lower(prompt: Prompt): LanguageModelV4Prompt {
+  lower(prompt: Prompt, adjustments?: Adjustments): LanguageModelV4Prompt {
     const hasSystem = prompt.system.trim() !== "";
-    // Without a system prompt the adapter would take the first message in place for it.
-    const messages = this.#lowerItems(prompt.items, this.#options.systemInPlace && hasSystem);
+    const refused = adjustments?.refused_proofs;
+    const messages = this.#lowerItems(prompt.items, {
+      // Without a system prompt the adapter would take the first message in place for it.
+      systemInPlace: this.#options.systemInPlace && hasSystem,
+      refusedProofsBefore: refused !== undefined && refused.provider === this.#options.namespace?.own ? refused.before : 0,
+    });
     if (!hasSystem) return messages;
     const { systemOptions } = this.#options;
     const system: LanguageModelV4Message = {
@@ -49,10 +55,11 @@ export class PromptLowering {
     return [system, ...messages];
   }
 
-  #lowerItems(items: readonly Item[], systemInPlace: boolean): LanguageModelV4Message[] {
+  #lowerItems(items: readonly Item[], rules: Pick<Kept, "systemInPlace" | "refusedProofsBefore">): LanguageModelV4Message[] {
     let kept = this.#kept.get(items);
-    if (kept === undefined || kept.systemInPlace !== systemInPlace || !isExtension(items, kept.seen)) {
-      kept = { conversation: new LoweredConversation({ ...this.#options, systemInPlace }), seen: [], systemInPlace };
+    const isSame = kept?.systemInPlace === rules.systemInPlace && kept.refusedProofsBefore === rules.refusedProofsBefore;
+    if (kept === undefined || !isSame || !isExtension(items, kept.seen)) {
+      kept = { conversation: new LoweredConversation({ ...this.#options, ...rules }), seen: [], ...rules };
       this.#kept.set(items, kept);
     }
     for (const item of items.slice(kept.seen.length)) {
@@ -63,8 +70,8 @@ export class PromptLowering {
   }
 }
 
-/** The tools as the adapter takes them, in the given order. */
-export function lowerTools(tools: readonly ToolDefinition[]): LanguageModelV4FunctionTool[] {
+/** The tools as the adapter takes them, in the given order. `strict` is written out where a provider would otherwise assume the opposite. */
+export function lowerTools(tools: readonly ToolDefinition[], strict?: boolean): LanguageModelV4FunctionTool[] {
   return tools.map((tool) => {
     const schema = toWireJson(tool.inputSchema);
     return {
@@ -72,6 +79,7 @@ export function lowerTools(tools: readonly ToolDefinition[]): LanguageModelV4Fun
       name: tool.name,
       description: toSafeText(tool.description),
       inputSchema: isJsonObject(schema) ? schema : {},
+      ...(strict === undefined ? {} : { strict }),
     };
   });
 }

@@ -4,13 +4,15 @@ import type {
   LanguageModelV4TextPart,
   LanguageModelV4ToolCallPart,
   LanguageModelV4ToolResultPart,
+  SharedV4ProviderOptions,
 } from "@ai-sdk/provider";
 import { assertNever } from "../base/assert-never.ts";
 import { toSafeText } from "../base/text.ts";
 import type { SystemItem } from "../protocol/system-item.ts";
-import type { Item, ProviderMetadata, ReasoningItem, SystemItemItem, ToolResultItem, UserItem } from "./item.ts";
+import type { Item, MessageItem, ProviderMetadata, ReasoningItem, SystemItemItem, ToolResultItem, UserItem } from "./item.ts";
 import { renderSystemItemBlock } from "./system-item-block.ts";
-import { toProviderOptions, toWireArguments } from "./wire-json.ts";
+import { toWireArguments } from "./wire-json.ts";
+import { type Namespace, toWireOptions } from "./wire-metadata.ts";
 import { CallIdMap, wireToolName } from "./wire-name.ts";
 
 /** What lowering must know about the model it lowers for. */
@@ -19,10 +21,30 @@ export interface LoweringRules {
   readonly systemInPlace: boolean;
   /** Whether reasoning with this metadata can go back: signed or encrypted by the provider that gets the request (B48, B52). */
   readonly keepsReasoning: (metadata: ProviderMetadata) => boolean;
+  /** Whose metadata goes back at all; absent = everybody's. */
+  readonly namespace?: Namespace;
+  /** Longest id of a tool call; absent = 64 characters. */
+  readonly maxCallIdChars?: number;
+  /** Neighbouring texts of the user's side become one text: servers of this kind often take no list of texts. */
+  readonly joinsUserTexts?: boolean;
+  /** An assistant turn must stand between tool results and a user turn (B44). */
+  readonly strictRoles?: boolean;
+  /** The pieces a text was answered in, where each has a signature of its own that must stay on it (B51). */
+  readonly piecesOf?: (text: string, metadata: ProviderMetadata, kind: AnswerPiece["kind"]) => readonly AnswerPiece[] | undefined;
+  /** Of so many items at the beginning of the history the provider refuses its own proofs (B50). */
+  readonly refusedProofsBefore?: number;
+}
+
+/** A piece of what the model said. An unmarked blank one is never sent. */
+export interface AnswerPiece {
+  readonly kind: "text" | "reasoning";
+  readonly text: string;
+  readonly metadata?: ProviderMetadata;
 }
 
 type UserSideItem = UserItem | SystemItemItem | ToolResultItem;
 type AssistantPart = LanguageModelV4TextPart | LanguageModelV4ReasoningPart | LanguageModelV4ToolCallPart;
+type UserContent = Extract<LanguageModelV4Message, { role: "user" }>["content"];
 interface OpenCall {
   readonly callId: string;
   readonly wireId: string;
@@ -36,29 +58,33 @@ interface OpenCall {
  * 2. What the model said in one go is one assistant message, which never ends with reasoning (providers refuse that).
  * 3. The results of a batch stand directly behind it; texts that came between wait until the last one (B42, B46).
  * 4. Neighbouring texts of the user's side are one user message, each text a part of its own, none blank (N4, N5).
+ *    Servers that want one text get one, the texts with a blank line between them.
  * 5. A system message in place stands between a user turn and an assistant turn or the end, alone. So an operator item at the end is
  *    provisional: if something of the user's side follows before the model answered, it becomes a tagged block. No answer ever saw it
  *    otherwise, so what an answer was built on never changes (I11).
  */
 export class LoweredConversation {
   readonly #rules: LoweringRules;
-  readonly #callIds = new CallIdMap();
+  readonly #callIds: CallIdMap;
   #messages: LanguageModelV4Message[] = [];
   #pendingReasoning: LanguageModelV4ReasoningPart[] = [];
   #openCalls: OpenCall[] = [];
   #waiting: UserSideItem[] = [];
   #resultsBegan = false;
   #trailing: SystemItem | undefined;
+  #itemCount = 0;
 
   constructor(rules: LoweringRules) {
     this.#rules = rules;
+    this.#callIds = new CallIdMap(rules.maxCallIdChars);
   }
 
   /** Extends the conversation by one item. */
   push(item: Item): void {
+    this.#itemCount += 1;
     switch (item.kind) {
       case "message":
-        if (!isBlank(item.text)) this.#pushAssistant({ type: "text", text: toSafeText(item.text), ...optionsOf(item.provider) });
+        this.#pushMessage(item);
         return;
       case "reasoning":
         this.#pushReasoning(item);
@@ -70,7 +96,7 @@ export class LoweredConversation {
           toolCallId: call.wireId,
           toolName: call.name,
           input: toWireArguments(item.arguments),
-          ...optionsOf(item.provider),
+          ...this.#optionsOf(item.provider),
         });
         this.#openCalls.push(call);
         return;
@@ -102,10 +128,39 @@ export class LoweredConversation {
     return [...this.#messages, ...trailing];
   }
 
+  #pushMessage(item: MessageItem): void {
+    const text = toSafeText(item.text);
+    const pieces =
+      item.provider === undefined || this.#areProofsRefused ? undefined : this.#rules.piecesOf?.(text, item.provider, "text");
+    if (pieces !== undefined) this.#pushPieces(pieces);
+    else if (!isBlank(text)) this.#pushAssistant({ type: "text", text, ...this.#optionsOf(item.provider) });
+  }
+
   #pushReasoning(item: ReasoningItem): void {
-    if (item.provider === undefined || !this.#rules.keepsReasoning(item.provider)) return;
+    if (item.provider === undefined || this.#areProofsRefused || !this.#rules.keepsReasoning(item.provider)) return;
     // Not toSafeText: a signature holds for exactly this text (B48); only what no server would take is mended.
-    this.#pendingReasoning.push({ type: "reasoning", text: item.text.toWellFormed(), ...optionsOf(item.provider) });
+    const text = item.text.toWellFormed();
+    const pieces = this.#rules.piecesOf?.(text, item.provider, "reasoning") ?? [
+      { kind: "reasoning", text, metadata: item.provider },
+    ];
+    this.#pushPieces(pieces);
+  }
+
+  #pushPieces(pieces: readonly AnswerPiece[]): void {
+    for (const { kind, text, metadata } of pieces) {
+      if (kind === "text") this.#pushAssistant({ type: "text", text, ...this.#optionsOf(metadata) });
+      else this.#pendingReasoning.push({ type: "reasoning", text, ...this.#optionsOf(metadata) });
+    }
+  }
+
+  get #areProofsRefused(): boolean {
+    return this.#itemCount <= (this.#rules.refusedProofsBefore ?? 0);
+  }
+
+  #optionsOf(metadata: ProviderMetadata | undefined): { providerOptions?: SharedV4ProviderOptions } {
+    if (metadata === undefined) return {};
+    const options = toWireOptions(metadata, this.#rules.namespace, this.#areProofsRefused);
+    return options === undefined ? {} : { providerOptions: options };
   }
 
   #pushAssistant(part: AssistantPart): void {
@@ -208,8 +263,19 @@ export class LoweredConversation {
   #pushUserText(text: string): void {
     const part = { type: "text", text: toSafeText(text) } as const;
     const last = this.#messages.at(-1);
-    if (last?.role === "user") this.#replaceLast({ ...last, content: [...last.content, part] });
-    else this.#messages.push({ role: "user", content: [part] });
+    if (last?.role === "user") this.#replaceLast({ ...last, content: this.#joinUserTexts(last.content, part) });
+    else {
+      if (last?.role === "tool" && this.#rules.strictRoles === true) {
+        this.#messages.push({ role: "assistant", content: [{ type: "text", text: "(I have these results.)" }] });
+      }
+      this.#messages.push({ role: "user", content: [part] });
+    }
+  }
+
+  #joinUserTexts(content: UserContent, part: LanguageModelV4TextPart): UserContent {
+    const [first] = content;
+    if (this.#rules.joinsUserTexts !== true || first?.type !== "text") return [...content, part];
+    return [{ ...first, text: `${first.text}\n\n${part.text}` }];
   }
 
   #replaceLast(message: LanguageModelV4Message): void {
@@ -229,10 +295,6 @@ export class LoweredConversation {
 function resultText(item: ToolResultItem): string {
   const text = [item.content, item.summary].find((candidate) => candidate !== undefined && !isBlank(candidate));
   return toSafeText(text ?? "(no output)");
-}
-
-function optionsOf(metadata: ProviderMetadata | undefined): { providerOptions?: ReturnType<typeof toProviderOptions> } {
-  return metadata === undefined ? {} : { providerOptions: toProviderOptions(metadata) };
 }
 
 /** True for a text without anything visible: providers refuse such a block. */

@@ -1,5 +1,5 @@
 import type { StopReason } from "../protocol/event.ts";
-import type { ReasoningEffort } from "../protocol/session-config.ts";
+import type { Adjustments, ReasoningEffort } from "../protocol/session-config.ts";
 import type { Usage } from "../protocol/status.ts";
 import type { AnswerItem, Item } from "./item.ts";
 
@@ -22,8 +22,10 @@ export interface Prompt {
 
 export interface RequestSettings {
   readonly reasoning: ReasoningEffort;
-  /** Tokens; absent = the capability table's value. */
+  /** Tokens; absent = the capability table's value, or the server's own where the provider needs none. */
   readonly maxOutputTokens?: number;
+  /** What the session learned about its provider. */
+  readonly adjustments?: Adjustments;
 }
 
 export interface ModelRequest {
@@ -76,6 +78,8 @@ export interface ModelFailure {
   /** What the server asked us to wait, milliseconds. */
   readonly retryAfterMs?: number;
   readonly status?: number;
+  /** The provider (as metadata of items names it) refused what it encrypted or signed itself: without that the request can succeed (B50). */
+  readonly refusedProofsOf?: string;
 }
 
 /** A streamed answer. Deltas are for people and may be withdrawn; `item`s are complete and in order. */

@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { AppError } from "../base/errors.ts";
-import { anthropicCapabilities } from "./capabilities.ts";
+import { versionedBaseUrl } from "./base-url.ts";
+import { anthropicCapabilities, geminiCapabilities, openaiCapabilities } from "./capabilities.ts";
 import { checkModelRef, openModel } from "./open-model.ts";
 
 const KEY = "sk-secret-1";
@@ -33,6 +34,63 @@ describe("a reference to a model", () => {
     expect(error?.hint).toBeDefined();
     expect(JSON.stringify([error?.message, error?.hint, error?.details])).not.toContain(KEY);
     await expect(openModel(ref, { env })).rejects.toThrow(AppError);
+  });
+});
+
+describe("any provider", () => {
+  const named = new Map([
+    ["ollama", { api: "chat", baseUrl: "http://127.0.0.1:11434/v1", keyVariables: [] }],
+    ["house", { api: "responses", baseUrl: "http://127.0.0.1:1", keyVariables: ["HOUSE_KEY"] }],
+  ] as const);
+
+  it("needs its own key, and a server without one needs none", () => {
+    expect(checkModelRef("openai/gpt-5.5", {})?.message).toContain("needs OPENAI_API_KEY, which is not set");
+    expect(checkModelRef("google/gemini-3.5-flash", {})?.message).toContain("needs GEMINI_API_KEY or GOOGLE_API_KEY");
+    expect(checkModelRef("google/gemini-3.5-flash", { GOOGLE_API_KEY: KEY })).toBeUndefined();
+    expect(checkModelRef("ollama/qwen3:8b", {}, named)).toBeUndefined();
+    expect(checkModelRef("house/m", {}, named)?.message).toContain("needs HOUSE_KEY");
+  });
+
+  it("that is unknown is named with what is known and how to add it", () => {
+    const hint = checkModelRef("lmstudio/m", {}, named)?.hint;
+    expect(hint).toContain("ollama/<model>");
+    expect(hint).toContain("[providers.lmstudio]");
+  });
+
+  it("is opened with the adapter of its protocol, without a key when nothing is sent", async () => {
+    const adapters = await Promise.all(
+      ["anthropic/m", "openai/m", "google/m"].map(async (ref) => (await openModel(ref, { env: {}, rendersOnly: true })).adapter),
+    );
+    const named_ = await Promise.all(
+      ["ollama/m", "house/m"].map(
+        async (ref) => (await openModel(ref, { env: {}, providers: named, rendersOnly: true })).adapter,
+      ),
+    );
+    expect([...adapters, ...named_].map((adapter) => adapter.replace(/@[^@]*$/, ""))).toEqual([
+      "@ai-sdk/anthropic",
+      "@ai-sdk/openai",
+      "@ai-sdk/google",
+      "@ai-sdk/openai-compatible",
+      "@ai-sdk/openai",
+    ]);
+  });
+
+  it.each([
+    ["https://api.openai.com", "https://api.openai.com/v1"],
+    ["https://api.openai.com/v1/", "https://api.openai.com/v1"],
+    ["http://proxy/openai", "http://proxy/openai/v1"],
+    ["https://api.z.ai/api/paas/v4", "https://api.z.ai/api/paas/v4"],
+    ["https://generativelanguage.googleapis.com/v1beta/openai/", "https://generativelanguage.googleapis.com/v1beta/openai"],
+  ])("at the base URL %s is asked below %s", (baseUrl, expected) => {
+    expect(versionedBaseUrl(baseUrl, "v1")).toBe(expected);
+  });
+
+  it("has what the table says of its models, and little where it says nothing", () => {
+    expect(openaiCapabilities("gpt-5.5")).toMatchObject({ systemInPlace: true, reasoning: true });
+    expect(openaiCapabilities("gpt-4.1-mini")).toMatchObject({ reasoning: false, contextWindow: 1_000_000 });
+    expect(openaiCapabilities("something")).toMatchObject({ reasoning: false, contextWindow: 128_000 });
+    expect(geminiCapabilities("gemini-3.5-flash")).toMatchObject({ systemInPlace: false, reasoning: true });
+    expect(geminiCapabilities("gemini-2.0-flash")).toMatchObject({ reasoning: false });
   });
 });
 

@@ -1,47 +1,80 @@
 import * as path from "node:path";
 import { AppError } from "../base/errors.ts";
+import {
+  BUILT_IN_PROVIDERS,
+  builtInProviders,
+  type ProviderDirectory,
+  type ProviderSettings,
+} from "../protocol/provider-settings.ts";
 import type { Model } from "./model.ts";
 
 /** Environment variables by name, as in `process.env`. */
 export type Environment = Readonly<Record<string, string | undefined>>;
 
 export interface OpenModelOptions {
-  /** Where keys and base URLs come from. */
+  /** Where keys come from. */
   readonly env: Environment;
+  /** The providers there are; absent = the built-in ones, with the base URLs that `env` names. */
+  readonly providers?: ProviderDirectory;
   /** Directory that the file of a `script:` model is relative to; absent = the working directory. */
   readonly baseDir?: string;
+  /** Only bodies are rendered, nothing is ever sent: no key is needed. */
+  readonly rendersOnly?: boolean;
 }
 
 type ModelRef =
-  | { readonly kind: "anthropic"; readonly modelId: string; readonly apiKey: string; readonly baseUrl: string | undefined }
+  | {
+      readonly kind: "provider";
+      readonly provider: string;
+      readonly modelId: string;
+      readonly settings: ProviderSettings;
+      readonly apiKey: string | undefined;
+      readonly baseUrl: string | undefined;
+    }
   | { readonly kind: "script"; readonly file: string };
 
-const KEY_VARIABLE = "ANTHROPIC_API_KEY";
-const URL_VARIABLE = "ANTHROPIC_BASE_URL";
+/** Sent where a protocol cannot do without a key and the server wants none. */
+const NO_KEY = "none";
 
 /**
- * Opens the model that a reference names: `anthropic/<model>` or `script:<file>`. Only what this model needs is loaded.
+ * Opens the model that a reference names: `<provider>/<model>` or `script:<file>`. Only what this model needs is loaded.
  * Throws `configuration` for an unknown provider and for a missing key, naming the variable, never its content.
  */
 export async function openModel(ref: string, options: OpenModelOptions): Promise<Model> {
-  const parsed = parseModelRef(ref, options.env);
-  switch (parsed.kind) {
-    case "anthropic": {
+  const parsed = parseModelRef(ref, options);
+  if (parsed.kind === "script") {
+    const { openScriptedModel } = await import("./scripted/scripted-model.ts");
+    return openScriptedModel(path.resolve(options.baseDir ?? ".", parsed.file));
+  }
+  const { provider, modelId, settings, apiKey } = parsed;
+  const place = parsed.baseUrl === undefined ? {} : { baseUrl: parsed.baseUrl };
+  const common = { provider, settings, apiKey: apiKey ?? NO_KEY, ...place };
+  switch (settings.api) {
+    case "messages": {
       const { openAnthropicModel } = await import("./anthropic.ts");
-      const { modelId, apiKey, baseUrl } = parsed;
-      return openAnthropicModel(modelId, { apiKey, ...(baseUrl === undefined ? {} : { baseUrl }) });
+      return openAnthropicModel(modelId, common);
     }
-    case "script": {
-      const { openScriptedModel } = await import("./scripted/scripted-model.ts");
-      return openScriptedModel(path.resolve(options.baseDir ?? ".", parsed.file));
+    case "responses": {
+      const { openResponsesModel } = await import("./openai-responses.ts");
+      return openResponsesModel(modelId, common);
+    }
+    case "gemini": {
+      const { openGeminiModel } = await import("./gemini.ts");
+      return openGeminiModel(modelId, common);
+    }
+    case "chat": {
+      if (parsed.baseUrl === undefined) throw new AppError("configuration", `the provider ${provider} has no base_url`);
+      const { openChatModel } = await import("./openai-chat.ts");
+      const key = apiKey === undefined ? {} : { apiKey };
+      return openChatModel(modelId, { provider, settings, baseUrl: parsed.baseUrl, ...key });
     }
   }
 }
 
 /** What is wrong with a model reference, without loading or sending anything; undefined if nothing is. */
-export function checkModelRef(ref: string, env: Environment): AppError | undefined {
+export function checkModelRef(ref: string, env: Environment, providers?: ProviderDirectory): AppError | undefined {
   try {
-    parseModelRef(ref, env);
+    parseModelRef(ref, { env, ...(providers === undefined ? {} : { providers }) });
     return undefined;
   } catch (thrown) {
     if (thrown instanceof AppError) return thrown;
@@ -49,7 +82,7 @@ export function checkModelRef(ref: string, env: Environment): AppError | undefin
   }
 }
 
-function parseModelRef(ref: string, env: Environment): ModelRef {
+function parseModelRef(ref: string, options: OpenModelOptions): ModelRef {
   if (ref.startsWith("script:")) {
     const file = ref.slice("script:".length);
     if (file !== "") return { kind: "script", file };
@@ -63,38 +96,45 @@ function parseModelRef(ref: string, env: Environment): ModelRef {
       hint: "Write for example anthropic/claude-opus-5, or script:<file> for a scripted model.",
     });
   }
-  if (provider !== "anthropic") {
+  const providers = options.providers ?? builtInProviders(options.env);
+  const settings = providers.get(provider);
+  if (settings === undefined) {
+    const known = [...new Set([...Object.keys(BUILT_IN_PROVIDERS), ...providers.keys()])].map((name) => `${name}/<model>`);
     throw new AppError("configuration", `model "${ref}": unknown provider "${provider}"`, {
-      hint: "Known are anthropic/<model> and script:<file>.",
+      hint: `Known are ${known.join(", ")} and script:<file>; any other server is a [providers.${provider}] with a base_url in your configuration.`,
     });
   }
-  return { kind: "anthropic", modelId, apiKey: readKey(ref, env), baseUrl: readBaseUrl(ref, env) };
+  const apiKey = options.rendersOnly === true ? undefined : readKey(ref, settings, options.env);
+  return { kind: "provider", provider, modelId, settings, apiKey, baseUrl: readBaseUrl(ref, provider, settings) };
 }
 
-function readKey(ref: string, env: Environment): string {
-  const apiKey = env[KEY_VARIABLE]?.trim() ?? "";
+function readKey(ref: string, settings: ProviderSettings, env: Environment): string | undefined {
+  const [usual] = settings.keyVariables;
+  if (usual === undefined) return undefined;
+  const variable = settings.keyVariables.find((name) => env[name]?.trim());
+  const apiKey = variable === undefined ? "" : (env[variable]?.trim() ?? "");
   if (apiKey === "") {
-    throw new AppError("configuration", `model "${ref}" needs ${KEY_VARIABLE}, which is not set`, {
-      hint: `Set ${KEY_VARIABLE} to your key, or try a scripted model (script:<file>), which needs none.`,
+    throw new AppError("configuration", `model "${ref}" needs ${settings.keyVariables.join(" or ")}, which is not set`, {
+      hint: `Set ${usual} to your key, or try a scripted model (script:<file>), which needs none.`,
     });
   }
   // It travels in a header; the check must not print it.
   if (!/^[!-~]+$/.test(apiKey)) {
-    throw new AppError("configuration", `${KEY_VARIABLE} holds characters that no key has (blanks, line breaks or others)`, {
+    throw new AppError("configuration", `${variable} holds characters that no key has (blanks, line breaks or others)`, {
       hint: "Copy the key again.",
     });
   }
   return apiKey;
 }
 
-function readBaseUrl(ref: string, env: Environment): string | undefined {
-  const text = env[URL_VARIABLE]?.trim() ?? "";
-  if (text === "") return undefined;
-  const url = URL.parse(text);
+function readBaseUrl(ref: string, provider: string, settings: ProviderSettings): string | undefined {
+  const { baseUrl, baseUrlSource = `[providers.${provider}] base_url` } = settings;
+  if (baseUrl === undefined) return undefined;
+  const url = URL.parse(baseUrl);
   if (url !== null && (url.protocol === "http:" || url.protocol === "https:") && url.search === "" && url.hash === "")
-    return text;
-  // A URL can hold a password: only the name of the variable is shown.
-  throw new AppError("configuration", `model "${ref}": ${URL_VARIABLE} is no http or https URL`, {
+    return baseUrl;
+  // A URL can hold a password: only its place is shown.
+  throw new AppError("configuration", `model "${ref}": ${baseUrlSource} is no http or https URL`, {
     hint: "Write for example http://127.0.0.1:8080; a trailing /v1 may stand or not.",
   });
 }

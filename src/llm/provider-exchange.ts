@@ -7,6 +7,7 @@ import { sendRequest } from "./send-request.ts";
 /** Most of an answer that is not a stream, kept for a message, bytes. */
 const MAX_ERROR_BODY_BYTES = 64 * 1024;
 const HEAD_BYTES = 2048;
+const TAIL_BYTES = 256;
 
 /** Why an exchange ended before its answer did. */
 export type ExchangeEnd =
@@ -29,6 +30,7 @@ export class ProviderExchange implements Disposable {
   #answered = false;
   #receivedBytes = 0;
   #head: Uint8Array[] = [];
+  #tail: Uint8Array = new Uint8Array();
 
   /** `baseUrl` names the provider in messages. */
   constructor(request: ModelRequest, baseUrl: string) {
@@ -125,6 +127,11 @@ export class ProviderExchange implements Disposable {
     return undefined;
   }
 
+  /** The last bytes of the answer so far, as text. */
+  get tail(): string {
+    return new TextDecoder().decode(this.#tail);
+  }
+
   /** What to say of an answer that ended tidily without its last event (B64, B67). */
   cutFailure(what: string): ModelFailure {
     if (this.#receivedBytes === 0) return toFailure("empty_answer", `${this.#baseUrl} sent an empty answer`);
@@ -153,6 +160,7 @@ export class ProviderExchange implements Disposable {
   #onBody(chunk: Uint8Array): void {
     if (this.#receivedBytes < HEAD_BYTES) this.#head.push(chunk.subarray(0, HEAD_BYTES - this.#receivedBytes));
     this.#receivedBytes += chunk.length;
+    this.#tail = chunk.length >= TAIL_BYTES ? chunk.slice(-TAIL_BYTES) : Buffer.concat([this.#tail, chunk]).subarray(-TAIL_BYTES);
   }
 
   #headText(): string {
@@ -175,8 +183,13 @@ export class ProviderExchange implements Disposable {
       const target = headers["location"] ?? "elsewhere";
       return toFailure("invalid_request", `${this.#baseUrl} redirects to ${quote(target)}: set the base URL to that place`);
     }
-    const { type, text } = readErrorBody(body);
-    const reported = { ...(type === undefined ? {} : { type }), text: text.trim() === "" ? response.statusText : text, headers };
+    const { type, text, retryAfterMs } = readErrorBody(body);
+    const reported = {
+      ...(type === undefined ? {} : { type }),
+      ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
+      text: text.trim() === "" ? response.statusText : text,
+      headers,
+    };
     if (!response.ok) {
       return toReportedFailure({ ...reported, status, subject: `${this.#baseUrl} answered ${status}` }, Date.now());
     }

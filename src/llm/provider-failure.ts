@@ -11,6 +11,8 @@ export interface ReportedError {
   /** The provider's own words. */
   readonly text: string;
   readonly headers?: Readonly<Record<string, string>>;
+  /** What the body asked us to wait, milliseconds. */
+  readonly retryAfterMs?: number;
   /** Who reported it, and how: begins the message (`https://api.anthropic.com answered 529`). */
   readonly subject: string;
 }
@@ -18,6 +20,7 @@ export interface ReportedError {
 /** Longest piece of a server's text in a message, characters. */
 const QUOTED_CHARS = 500;
 
+/** Names of errors: Anthropic's, then OpenAI's codes and types, then Google's statuses. */
 const CODE_BY_TYPE: Readonly<Record<string, ModelFailureCode>> = {
   overloaded_error: "overloaded",
   rate_limit_error: "rate_limited",
@@ -28,6 +31,25 @@ const CODE_BY_TYPE: Readonly<Record<string, ModelFailureCode>> = {
   billing_error: "quota",
   timeout_error: "timeout",
   api_error: "server_error",
+  insufficient_quota: "quota",
+  billing_hard_limit_reached: "quota",
+  rate_limit_exceeded: "rate_limited",
+  server_error: "server_error",
+  server_is_overloaded: "overloaded",
+  slow_down: "overloaded",
+  invalid_api_key: "authentication",
+  model_not_found: "not_found",
+  context_length_exceeded: "context_too_long",
+  exceed_context_size_error: "context_too_long",
+  RESOURCE_EXHAUSTED: "rate_limited",
+  UNAVAILABLE: "overloaded",
+  UNAUTHENTICATED: "authentication",
+  PERMISSION_DENIED: "authentication",
+  NOT_FOUND: "not_found",
+  DEADLINE_EXCEEDED: "timeout",
+  INTERNAL: "server_error",
+  API_KEY_INVALID: "authentication",
+  QUOTA_PER_DAY: "quota",
 };
 
 const RETRYABLE: ReadonlySet<ModelFailureCode> = new Set([
@@ -42,6 +64,8 @@ const RETRYABLE: ReadonlySet<ModelFailureCode> = new Set([
 
 const CONTEXT_TOO_LONG =
   /prompt is too long|maximum context|context (length|window|limit)|exceeds? (the )?context|too many (input )?tokens|input is too long/i;
+const REFUSED_PROOFS =
+  /invalid_encrypted_content|encrypted content .*could not be|thought.?signature|invalid .?signature.? in .?thinking/i;
 const NO_CREDIT = /credit balance|billing|quota/i;
 
 /** A failure of our own making; retryable by its code. */
@@ -53,7 +77,7 @@ export function toFailure(code: ModelFailureCode, message: string): ModelFailure
 export function toReportedFailure(error: ReportedError, nowMs: number): ModelFailure {
   const code = codeOf(error);
   const name = error.type === undefined ? "" : ` (${error.type})`;
-  const retryAfterMs = RETRYABLE.has(code) ? readRetryAfter(error.headers ?? {}, nowMs) : undefined;
+  const retryAfterMs = RETRYABLE.has(code) ? (readRetryAfter(error.headers ?? {}, nowMs) ?? error.retryAfterMs) : undefined;
   return {
     code,
     message: `${error.subject}${name}: ${quote(error.text)}`,
@@ -63,15 +87,52 @@ export function toReportedFailure(error: ReportedError, nowMs: number): ModelFai
   };
 }
 
-/** The error in a body, JSON or not: its kind, if it names one, and the server's words. */
-export function readErrorBody(body: string): { readonly type?: string; readonly text: string } {
+/** Whether a provider says that it cannot check what it once signed or encrypted itself (B50). */
+export function refusesProofs(failure: ModelFailure): boolean {
+  return failure.status === 400 && REFUSED_PROOFS.test(failure.message);
+}
+
+/** An error in a body: its kind, if it names one (a code rather than a type, as that says more), and the server's words. */
+export interface ErrorBody {
+  readonly type?: string;
+  readonly text: string;
+  /** What it asks us to wait, milliseconds. */
+  readonly retryAfterMs?: number;
+}
+
+/** Reads the error in a body, JSON or not. */
+export function readErrorBody(body: string): ErrorBody {
   const parsed = parseJson(body);
-  if (!parsed.ok || !isJsonObject(parsed.value)) return { text: body };
-  const { error } = parsed.value;
-  const holder = isJsonObject(error) ? error : parsed.value;
-  const isNamed = typeof holder["type"] === "string" && (isJsonObject(error) || /_error$/.test(holder["type"]));
-  const text = typeof error === "string" ? error : typeof holder["message"] === "string" ? holder["message"] : body;
-  return { ...(isNamed ? { type: String(holder["type"]) } : {}), text };
+  const value = parsed.ok && Array.isArray(parsed.value) ? parsed.value[0] : parsed.ok ? parsed.value : undefined;
+  if (!isJsonObject(value)) return { text: body };
+  // OpenAI's stream tells of a failed answer one level deeper.
+  const outer = isJsonObject(value["response"]) ? value["response"] : value;
+  const { error } = outer;
+  const holder = isJsonObject(error) ? error : outer;
+  const text = [error, holder["message"], holder["detail"]].find((candidate) => typeof candidate === "string") ?? body;
+  const details = readDetails(holder["details"]);
+  const names = [details.reason, holder["code"], holder["status"], holder["type"]].filter((name) => typeof name === "string");
+  const type = names.find((name) => Object.hasOwn(CODE_BY_TYPE, name)) ?? names.find((name) => /[a-z_]{4}/i.test(name));
+  // A `type` at the top is no error's name unless it looks like one: it can be the event's.
+  const isNamed = type !== undefined && (isJsonObject(error) || Object.hasOwn(CODE_BY_TYPE, type) || /_error$/.test(type));
+  return {
+    ...(isNamed ? { type } : {}),
+    text,
+    ...(details.retryAfterMs === undefined ? {} : { retryAfterMs: details.retryAfterMs }),
+  };
+}
+
+/** Google's details: when to come back, and which quota is used up (one a day is not back in a minute). */
+function readDetails(details: unknown): { readonly reason?: string; readonly retryAfterMs?: number } {
+  if (!Array.isArray(details)) return {};
+  const entries: readonly unknown[] = details;
+  const objects = entries.filter(isJsonObject);
+  const delay = objects.map((entry) => entry["retryDelay"]).find((value) => typeof value === "string");
+  const seconds = /^(\d+(?:\.\d+)?)s$/.exec(delay ?? "")?.[1];
+  const retry = seconds === undefined ? {} : { retryAfterMs: Number(seconds) * 1000 };
+  if (/PerDay/.test(JSON.stringify(objects))) return { reason: "QUOTA_PER_DAY", ...retry };
+  const reason = objects.map((entry) => entry["reason"]).find((value) => typeof value === "string");
+  return { ...(reason === undefined ? {} : { reason }), ...retry };
 }
 
 /** A server's text for a message: without mark-up, on one line, cut. */

@@ -45,6 +45,14 @@ describe("call ids on the wire (B52)", () => {
   });
 });
 
+describe("call ids for the strictest servers (B52)", () => {
+  it("are at most 40 characters long, each its own", () => {
+    const ids = new CallIdMap(40);
+    const wire = ["x".repeat(120), "x".repeat(41), "x".repeat(40), "a|b"].map((id) => ids.allocate(id));
+    expect(wire).toEqual(["x".repeat(32), `${"x".repeat(32)}_2`, "x".repeat(40), "a_b"]);
+  });
+});
+
 describe("arguments on the wire", () => {
   it.each(['{"path":"a","content":"abc', "[1]", "", "null", '"x"', "{} {}"])("%j becomes an empty object (B74)", (text) => {
     expect(toWireArguments(text)).toEqual({});
@@ -75,6 +83,7 @@ describe("arguments on the wire", () => {
         fc.pre(!text.includes("\\u0000"));
         expect(toWireArguments(text)).toEqual(JSON.parse(text));
       }),
+      { numRuns: 40 },
     );
   });
 });

@@ -12,18 +12,25 @@ export function wireToolName(name: string): string {
 }
 
 /**
- * Gives every tool call of a conversation an id that providers accept (`^[a-zA-Z0-9_-]+$`, at most 64 characters, unique in the request),
+ * Gives every tool call of a conversation an id that providers accept (`^[a-zA-Z0-9_-]+$`, unique in the request, as long as they take),
  * in order of appearance (B52): an id that is fine stays, any other is rewritten. What was given out never changes when more calls follow.
  */
 export class CallIdMap {
   readonly #used = new Set<string>();
+  readonly #maxChars: number;
+
+  /** `maxChars`: longest id the provider takes, at least 16. */
+  constructor(maxChars = 64) {
+    this.#maxChars = maxChars;
+  }
 
   /** The id on the wire for the next call that calls itself `callId`. */
   allocate(callId: string): string {
-    // 56 leaves room for a counter within 64 characters.
-    const clean = /^[a-zA-Z0-9_-]{1,64}$/.test(callId) ? callId : cleanName(callId, 56) || "call";
+    const short = this.#maxChars - 8; // leaves room for a counter
+    const isFine = callId.length <= this.#maxChars && /^[a-zA-Z0-9_-]+$/.test(callId);
+    const clean = isFine ? callId : cleanName(callId, short) || "call";
     let wireId = clean;
-    for (let n = 2; this.#used.has(wireId); n++) wireId = `${clean.slice(0, 56)}_${n}`;
+    for (let n = 2; this.#used.has(wireId); n++) wireId = `${clean.slice(0, short)}_${n}`;
     this.#used.add(wireId);
     return wireId;
   }

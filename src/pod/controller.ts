@@ -15,8 +15,11 @@ export class Controller {
     this.#onClaimed = onClaimed;
   }
 
-  /** Handles one call of a client. Changing methods are decided and accepted before this returns its promise, so order is arrival. */
-  handle(call: MethodCall, client: EventSink): Promise<Outcome<unknown>> {
+  /**
+   * Handles one call of a client. Changing methods are decided and accepted before this returns its promise, so order is arrival. The
+   * others have their outcome at once: an attached client's snapshot is written before the first event that is newer.
+   */
+  handle(call: MethodCall, client: EventSink): Outcome<unknown> | Promise<Outcome<unknown>> {
     switch (call.name) {
       case "hello":
         return answer({ pod: this.#pod.state.pod, version: VERSION, protocol: PROTOCOL_VERSION });
@@ -62,6 +65,6 @@ export class Controller {
   }
 }
 
-function answer(result: unknown): Promise<Outcome<unknown>> {
-  return Promise.resolve({ ok: true, result });
+function answer(result: unknown): Outcome<unknown> {
+  return { ok: true, result };
 }

@@ -2,6 +2,7 @@ import { rmSync } from "node:fs";
 import type { Socket } from "node:net";
 import { dirname } from "node:path";
 import { systemClock } from "../base/clock.ts";
+import { runDetached } from "../base/detach.ts";
 import { AppError } from "../base/errors.ts";
 import { stderrLogger } from "../base/logger.ts";
 import { checkModelRef, openModel } from "../llm/open-model.ts";
@@ -35,31 +36,31 @@ export interface RunningPod {
   readonly report: Extract<LaunchReport, { ok: true }>;
   /** Ends it in order; resolves when the process may exit. Idempotent. */
   end(reason: string): Promise<void>;
-  /** Resolves when it ended for any reason. */
-  readonly ended: Promise<void>;
+  /** Resolves with the exit code when it ended for any reason: 0 after an orderly end, 5 when its disk gave up. */
+  readonly ended: Promise<0 | 5>;
 }
 
 /**
  * Makes this process a Pod (orchestration.md, Places): finds or makes the session, takes its lock, claims name and scope, listens, and
- * brings the session back to where it can go on. Whatever fails undoes what came before: no half state stays.
+ * brings the session back to where it can go on. Whatever fails undoes what came before, and so does `signal`: no half state stays.
  */
-export async function launchPod(order: LaunchOrder, env: Environment): Promise<RunningPod> {
+export async function launchPod(order: LaunchOrder, env: Environment, signal?: AbortSignal): Promise<RunningPod> {
+  await using undo = new AsyncDisposableStack();
   const places = resolvePlaces(env);
-  const registry = openRegistry(places);
+  const registry = undo.use(openRegistry(places));
   const target = await findTarget(order, places, registry);
   const session =
     target.kind === "existing"
-      ? await restoreSession(target.session, places, env)
+      ? await restoreSession(target.session, order, places, env)
       : await createSession(target.name, order, places, env);
-  try {
-    return await serve(session, { order, env, places, registry });
-  } catch (thrown) {
+  undo.defer(() => {
     session.log[Symbol.dispose]();
     if (!session.restored) rmSync(session.directory, { recursive: true, force: true });
     session.lock[Symbol.dispose]();
-    await registry[Symbol.asyncDispose]();
-    throw thrown;
-  }
+  });
+  const running = await serve(session, { order, env, places, registry, undo, signal });
+  undo.move();
+  return running;
 }
 
 interface Surroundings {
@@ -67,9 +68,13 @@ interface Surroundings {
   readonly env: Environment;
   readonly places: Places;
   readonly registry: Registry;
+  /** What is to be done when the launch fails, last things first. */
+  readonly undo: AsyncDisposableStack;
+  readonly signal: AbortSignal | undefined;
 }
 
-async function serve(session: OpenSession, { order, env, places, registry }: Surroundings): Promise<RunningPod> {
+async function serve(session: OpenSession, surroundings: Surroundings): Promise<RunningPod> {
+  const { order, env, places, registry, undo, signal } = surroundings;
   const { state, log } = session;
   const name = state.pod;
   const path = socketPath(places, name);
@@ -84,13 +89,15 @@ async function serve(session: OpenSession, { order, env, places, registry }: Sur
     model: state.config.model,
     isRestore: session.restored,
   });
+  const reporter = new RegistryReporter({ registry, session: state.session, log, logger: stderrLogger });
+  if (claim.kind === "claimed") undo.defer(() => reporter.release("it did not start"));
   await endLeftovers(claim.reclaimed);
   refuseIfTaken(claim, name);
   // Also what left its process group, and what started in the moment before the registry was told.
   if (former && former.process.pid !== process.pid) await endCallsOfProcess(former.process.pid);
-  const reporter = new RegistryReporter({ registry, session: state.session, log, logger: stderrLogger });
-  const modelEnv = { ...env, ANTHROPIC_BASE_URL: session.config.providers.anthropic.baseUrl };
-  const running = Promise.withResolvers<void>();
+  signal?.throwIfAborted();
+  const providers = session.config.providers.all;
+  const running = Promise.withResolvers<0 | 5>();
   const pod = new Pod({
     log,
     state,
@@ -99,9 +106,9 @@ async function serve(session: OpenSession, { order, env, places, registry }: Sur
     tools: toolSet({ readOnly: isReadOnly(state.config.scope) }),
     interceptors: [requestBudget],
     scopeEnforcement: SCOPE_ENFORCEMENT,
-    openModel: (ref) => openModel(ref, { env: modelEnv, baseDir: state.cwd }),
+    openModel: (ref) => openModel(ref, { env, providers, baseDir: state.cwd }),
     checkModel(ref) {
-      const problem = checkModelRef(ref, modelEnv);
+      const problem = checkModelRef(ref, env, providers);
       if (problem) throw problem;
     },
     toolContext: toolContexts({ session, env, reporter, closed: [places.data, places.runtime, places.config, dirname(path)] }),
@@ -109,28 +116,41 @@ async function serve(session: OpenSession, { order, env, places, registry }: Sur
     onGrowth: () => reporter.noteGrowth(),
     onStorageLost: () => void end("storage_failed"),
   });
-  pod.warmUp();
+  const opened = pod.warmUp();
+  // A script is checked as a whole before anything is accepted; what a provider needs to load goes on while we start to listen.
+  if (!session.restored && state.config.model.startsWith("script:")) await opened;
+  else runDetached(opened, () => {});
   const connections = new Set<ClientConnection>();
+  let isClaimed = false;
   let unclaimed: NodeJS.Timeout | undefined;
-  const controller = new Controller(pod, () => clearTimeout(unclaimed));
+  const controller = new Controller(pod, () => {
+    isClaimed = true;
+    clearTimeout(unclaimed);
+  });
   const listener = await listenUnix(path, (socket: Socket) => {
     const connection = new ClientConnection(socket, controller, stderrLogger);
     connections.add(connection);
     socket.once("close", () => connections.delete(connection));
-  }).catch(async (thrown: unknown) => {
-    await reporter.release("could not listen");
-    throw thrown;
   });
   let ending: Promise<void> | undefined;
   const end = (reason: string): Promise<void> => {
-    ending ??= endAll({ pod, reason, listener, connections, reporter, session, registry }).then(running.resolve, running.reject);
+    ending ??= endAll({ pod, reason, listener, connections, reporter, session, registry }).then(
+      () => running.resolve(log.failure === undefined ? 0 : 5),
+      running.reject,
+    );
     return ending;
   };
+  undo.defer(() => end("it did not start"));
   pod.onClosed = (reason) => void end(reason);
   const shortened = former?.head && describeShortening(former.head, log.head);
   if (shortened) pod.alerter.raise("error", "log_shortened", shortened);
+  if (session.wanted) {
+    const changed = await pod.change({ name: "set_config", params: session.wanted });
+    if (!changed.ok) throw new AppError("configuration", changed.refusal.message, { hint: changed.refusal.hint });
+  }
   await pod.restore();
-  if (order.claimed) unclaimed = setTimeout(() => void end("nobody claimed it"), UNCLAIMED_MS);
+  signal?.throwIfAborted();
+  if (order.claimed && !isClaimed) unclaimed = setTimeout(() => void end("nobody claimed it"), UNCLAIMED_MS);
   const notes = [...places.notes, ...session.notes, ...(shortened ? [shortened] : [])];
   if (!isReadOnly(state.config.scope)) notes.push("Scope is kept by the file tools only: the shell can write wherever you can.");
   const report = {
@@ -218,7 +238,11 @@ function toolContexts(parts: {
   const scope = createScopeGuard({ scope: () => state.config.scope, closed });
   const readFiles = new Map<string, string>();
   const baseEnv: Record<string, string> = { WAKEFUL_POD: state.pod };
-  for (const [key, value] of Object.entries(env)) if (value !== undefined && !SECRET.test(key)) baseEnv[key] = value;
+  // Also the names that the configuration gives for keys: those can be any.
+  const keyVariables = new Set([...session.config.providers.all.values()].flatMap((provider) => provider.keyVariables));
+  for (const [key, value] of Object.entries(env)) {
+    if (value !== undefined && !SECRET.test(key) && !keyVariables.has(key)) baseEnv[key] = value;
+  }
   return ({ callId, signal, onProgress }) => ({
     callId,
     signal,

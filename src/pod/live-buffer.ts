@@ -37,9 +37,13 @@ export class LiveBuffer {
 
   /** Forgets what a committed event has replaced. */
   settle(event: CommittedEvent): void {
-    if (event.type === "request_started" || event.type === "request_ended" || event.type === "turn_ended") this.#deltas = [];
+    if (event.type === "request_started" || event.type === "request_ended") this.#deltas = [];
     if (event.type === "tool_result") this.#progress.delete(event.call_id);
-    if (event.type === "turn_ended") this.#progress.clear();
+    if (event.type === "turn_ended" || event.type === "turn_paused") {
+      // Also the wait for another attempt: nobody waits any more.
+      this.#deltas = [];
+      this.#progress.clear();
+    }
   }
 
   /** The live events that bring a client to the present. */

@@ -5,11 +5,12 @@ import { AppError, toAppError } from "../base/errors.ts";
 import { parseJson } from "../base/json.ts";
 import { stderrLogger } from "../base/logger.ts";
 import { LaunchOrder, type LaunchReport } from "../protocol/launch.ts";
-import { launchPod } from "./launch.ts";
+import { launchPod, type RunningPod } from "./launch.ts";
 
 /**
  * The program of a Pod process: one `LaunchOrder` on standard input, one `LaunchReport` line on descriptor 3, then it serves until it
- * is told to end. Exit code 0 after an orderly end, 1 when it never became ready, 5 when its disk gave up.
+ * is told to end. Exit code 0 after an orderly end, 1 when it never became ready, 5 when its disk gave up. A signal before it is ready
+ * ends the launch, and nothing of it stays.
  */
 
 const REPORT_DESCRIPTOR = 3;
@@ -20,16 +21,19 @@ process.on("SIGHUP", () => {});
 process.on("SIGPIPE", () => {});
 
 try {
-  const pod = await launchPod(await readOrder(), process.env);
+  const order = await readOrder();
+  const launching = new AbortController();
+  let pod: RunningPod | undefined;
   const stop = (signal: NodeJS.Signals) => {
     stderrLogger.info(`${signal}: ending in order`);
-    void pod.end(signal);
+    if (pod) void pod.end(signal);
+    else launching.abort(new AppError("cancelled", `the Pod was told to end (${signal}) before it was ready`));
   };
   process.on("SIGTERM", stop);
   process.on("SIGINT", stop);
+  pod = await launchPod(order, process.env, launching.signal);
   report(pod.report);
-  await pod.ended;
-  process.exit(0);
+  process.exit(await pod.ended);
 } catch (thrown) {
   const error = toAppError(thrown);
   if (error.code === "internal") stderrLogger.warn(error.stack ?? error.message);

@@ -49,7 +49,7 @@ function pendingInput(bytes = 1): Pending {
     origin: { by: "client" },
     chain: { id: "c", hops: 0 },
   } as const;
-  return { kind: "input", id: "input_1", seq: 5, bytes, input: { ...input, segments: [...input.segments] } };
+  return { kind: "input", id: "input_1", seq: 5, ts: 0, bytes, input: { ...input, segments: [...input.segments] } };
 }
 
 function pendingItem(id: string, bytes = 1): Pending {
@@ -57,6 +57,8 @@ function pendingItem(id: string, bytes = 1): Pending {
     kind: "item",
     id,
     seq: 5,
+    ts: 0,
+    index: 0,
     bytes,
     item: {
       id,

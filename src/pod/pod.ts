@@ -1,10 +1,9 @@
+import { setTimeout as startTimer } from "node:timers";
 import { assertNever } from "../base/assert-never.ts";
 import type { Clock } from "../base/clock.ts";
-import { runDetached } from "../base/detach.ts";
 import { AppError, toAppError } from "../base/errors.ts";
-import { newId } from "../base/ids.ts";
 import type { Logger } from "../base/logger.ts";
-import { plural, toSafeText } from "../base/text.ts";
+import { plural } from "../base/text.ts";
 import type { Model } from "../llm/model.ts";
 import type { Chain } from "../protocol/chain.ts";
 import { type Refusal, toRefusal } from "../protocol/error-code.ts";
@@ -13,7 +12,7 @@ import { MAX_HOPS } from "../protocol/limits.ts";
 import type { MethodParams, MethodResult, Snapshot } from "../protocol/method.ts";
 import type { ScopeEnforcement } from "../protocol/scope-rule.ts";
 import type { Status, TurnTrigger } from "../protocol/status.ts";
-import type { EntryOf, NewEntry } from "../session-log/entry.ts";
+import type { NewEntry } from "../session-log/entry.ts";
 import type { LogFile } from "../session-log/log-file.ts";
 import { inputWaits } from "../session-log/pending.ts";
 import type { SessionState } from "../session-log/session-state.ts";
@@ -21,17 +20,18 @@ import type { Tool } from "../tools/tool.ts";
 import { closeTurnEntries } from "../turn/close-turn.ts";
 import type { Interceptor } from "../turn/interceptor.ts";
 import { restoreEntries } from "../turn/restore.ts";
-import { makeSystemItem } from "../turn/system-item-body.ts";
 import { TurnLoop } from "../turn/turn-loop.ts";
 import type { TurnPort } from "../turn/turn-port.ts";
+import { changedConfig, inputEntries, notificationItem } from "./accepted-entries.ts";
 import { Alerter } from "./alerter.ts";
 import { Broadcaster, type EventSink } from "./broadcaster.ts";
-import { CommitDoor } from "./commit.ts";
+import { CommitDoor, type StorageWatch } from "./commit.ts";
 import { LiveBuffer } from "./live-buffer.ts";
 import { ModelSlot } from "./model-slot.ts";
 import { type ChangingCall, type Decision, decide, type Phase } from "./pod-state.ts";
 import { checkPrompt, type PromptCheck } from "./prompt-check.ts";
 import { eventsBefore, headCursor, newestEvents, olderPendingEvents, readOutput } from "./snapshot.ts";
+import { chainOfInput, chainOfOwed } from "./turn-chain.ts";
 import { TurnRunner } from "./turn-runner.ts";
 import { Waker } from "./waker.ts";
 
@@ -55,12 +55,14 @@ export interface PodParts {
   readonly onStatus: (status: Status) => void;
   /** Told after every commit; must not throw. */
   readonly onGrowth: () => void;
-  /** Told once when nothing can be written any more: the process should end. */
+  /** Told when nothing can be written any more, maybe several times: the process should end. */
   readonly onStorageLost: (error: AppError) => void;
 }
 
 /** How long an orderly end waits for a running turn to stop. */
 const CLOSE_GRACE_MS = 4000;
+/** What could not be written is tried again after this long: a disk that has room again tells nobody. */
+const STORAGE_RETRY_MS = 2000;
 
 /**
  * A Pod without its process and socket: starts, pauses, cancels and resumes turns, accepts inputs and notifications, and wakes by
@@ -82,11 +84,22 @@ export class Pod {
   /** Told once the end is on disk: the process may end. */
   onClosed: (reason: string) => void = () => {};
   #statusText = "";
+  #storageTimer: NodeJS.Timeout | undefined;
 
   constructor(parts: PodParts) {
     this.#parts = parts;
     const { log, state, clock } = parts;
-    this.#door = new CommitDoor({ log, state, clock, publish: (events) => this.#publishCommitted(events) });
+    const storage: StorageWatch = {
+      refused: (error) => {
+        this.#alerter.raise("error", "storage_failed", error.message);
+        this.#storageTimer ??= startTimer(() => this.#tryStorageAgain(), STORAGE_RETRY_MS).unref();
+      },
+      mended: () => this.#alerter.clear("storage_failed"),
+      notRotated: (error) => this.#alerter.raise("warning", "log_not_rotated", error.message),
+      rotated: () => this.#alerter.clear("log_not_rotated"),
+      lost: (error) => parts.onStorageLost(error),
+    };
+    this.#door = new CommitDoor({ log, state, clock, publish: (events) => this.#publishCommitted(events), storage });
     this.#alerter = new Alerter(clock, (alert) => this.#broadcaster.state({ type: "alert", alert }));
     this.#inputsAfter = state.lastSeq;
     this.#model = new ModelSlot(parts.openModel);
@@ -108,10 +121,9 @@ export class Pod {
       isClosing: () => this.#closing !== undefined,
       onFailed: (error) => this.#alerter.raise("error", "turn_failed", `turn ${state.turns} failed: ${error.message}`),
       onBroken: (error) => this.#onBroken(error),
-      onMended: () => this.#alerter.clear("storage_failed"),
       onChange: () => {
-        this.#changed();
         this.#waker.ifDue();
+        this.#changed();
       },
     });
     this.#waker = new Waker({
@@ -166,11 +178,10 @@ export class Pod {
         `the log ended in ${plural(repair.bytes, "byte")} of an unfinished entry; they were cut off`,
       );
     }
+    // In one append: half a repair would be taken for an orderly end by the next restore.
     const entries = restoreEntries(this.state);
-    const interrupted = entries.some((entry) => entry.type === "turn_ended");
-    for (const entry of entries) this.#door.commit([entry]);
-    if (entries.length > 0) await this.#door.synced();
-    if (interrupted)
+    this.#door.commit(entries);
+    if (entries.some((entry) => entry.type === "turn_ended"))
       this.#alerter.raise("warning", "turn_interrupted", `turn ${this.state.turns} was interrupted; \`resume\` goes on`);
     if (inputWaits(this.state)) {
       this.#alerter.raise(
@@ -179,7 +190,9 @@ export class Pod {
         "a message sent before the restart waits; it enters the next request, or send `resume`",
       );
     }
+    if (entries.length > 0) await this.#door.synced();
     this.#waker.ifDue();
+    this.#changed(); // The registry's row is mended from the log, also where nothing changes.
   }
 
   /** Handles a method that changes the session. Everything up to the acceptance happens before this returns its promise. */
@@ -198,7 +211,8 @@ export class Pod {
   }
 
   #decided(call: ChangingCall, prompt: PromptCheck): Promise<Outcome<MethodResult<ChangingCall["name"]>>> {
-    this.#runner.writeUnwritten();
+    // Whoever wants the Pod gone gets that, also from a disk that takes nothing.
+    if (call.name !== "shutdown") this.#runner.writeUnwritten();
     const situation = { state: this.state, phase: this.phase, nowMs: this.#parts.clock.nowMs() };
     const decision = decide(situation, call);
     if (prompt.refused !== undefined && decision.kind !== "refuse") {
@@ -222,17 +236,18 @@ export class Pod {
         return DONE;
       case "start_with_input": {
         if (call.name !== "run") break;
-        if (decision.abandon) this.#door.commit(closeTurnEntries(this.state, "abandoned"));
-        const { entry, items } = this.#inputEntries(call.params, "turn", prompt);
+        // One append: what is refused has not ended the paused turn either.
+        const closing = decision.abandon ? closeTurnEntries(this.state, "abandoned") : [];
+        const entries = inputEntries(call.params, "turn", prompt);
         const turn = this.state.turns + 1;
-        const [first] = this.#startTurn("user", entry.chain, [entry, ...items]);
+        const seqs = this.#startTurn("user", entries[0].chain, [...closing, ...entries]);
         await this.#door.synced(); // N8
-        return { ok: true, result: { turn, seq: first } };
+        return { ok: true, result: { turn, seq: seqs[closing.length] ?? 0 } };
       }
       case "queue_input": {
         if (call.name !== "run") break;
-        const { entry, items } = this.#inputEntries(call.params, decision.waitsFor, prompt);
-        const [placed] = this.#door.commit([entry, ...items]);
+        const [placed] = this.#door.commit(inputEntries(call.params, decision.waitsFor, prompt));
+        this.#changed();
         await this.#door.synced();
         return { ok: true, result: { queued: true, seq: placed?.seq ?? 0 } };
       }
@@ -241,9 +256,10 @@ export class Pod {
         return this.#acceptNotification(call.params, decision);
       }
       case "pause_turn": {
-        await this.#runner.pause(new AppError("cancelled", "a pause was asked for"));
+        const left = await this.#runner.pause(new AppError("cancelled", "a pause was asked for"));
+        this.#runner.writeUnwritten();
         await this.#door.synced();
-        return DONE;
+        return left === "paused" ? DONE : ENDED_INSTEAD;
       }
       case "resume_turn": {
         const turn = this.state.turn?.turn ?? 0;
@@ -255,19 +271,20 @@ export class Pod {
       }
       case "start_resumed": {
         const turn = this.state.turns + 1;
-        this.#startTurn("resume", this.#chainOfOwed(), []);
+        this.#startTurn("resume", chainOfOwed(this.state), []);
         await this.#door.synced();
         return { ok: true, result: { turn } };
       }
       case "cancel_turn": {
         await this.#runner.cancel(new AppError("cancelled", "the turn was cancelled"));
+        this.#runner.writeUnwritten();
         await this.#door.synced();
         return DONE;
       }
       case "drop_paused_turn":
         this.#door.commit(closeTurnEntries(this.state, "cancelled"));
-        this.#changed();
         this.#waker.ifDue();
+        this.#changed();
         await this.#door.synced();
         return DONE;
       case "change_config": {
@@ -292,16 +309,8 @@ export class Pod {
     params: MethodParams<"notify">,
     decision: Extract<Decision, { kind: "accept_item" }>,
   ): Promise<Outcome<MethodResult<"notify">>> {
-    const { source, message, id } = params;
-    const item = makeSystemItem(
-      {
-        content: { kind: "notification", payload: { source: toSafeText(source), message: toSafeText(message) } },
-        origin: { by: "client", name: source },
-        chain: params.chain ?? freshChain(),
-        wake: decision.wake,
-      },
-      this.state.config.prompts,
-    );
+    const { id } = params;
+    const item = notificationItem(params, { wake: decision.wake, state: this.state });
     const answers = id === undefined ? {} : { answers: { id, state: decision.state } };
     const [placed] = this.#door.commit([{ type: "system_items", items: [item], ...answers }]);
     if (params.wake && !decision.wake) {
@@ -311,28 +320,10 @@ export class Pod {
         `a notification over more than ${MAX_HOPS} hops wakes nobody; it enters the next request`,
       );
     }
-    this.#changed();
     this.#waker.ifDue();
+    this.#changed();
     await this.#door.synced(); // N8
     return { ok: true, result: { item: item.id, seq: placed?.seq ?? 0, state: decision.state } };
-  }
-
-  #inputEntries(
-    params: MethodParams<"run">,
-    waitsFor: "request" | "turn",
-    prompt: PromptCheck,
-  ): { readonly entry: EntryOf<"user_input">; readonly items: readonly NewEntry[] } {
-    const entry: EntryOf<"user_input"> = {
-      type: "user_input",
-      id: prompt.id,
-      segments: params.input.map((segment) => ({ ...segment, text: toSafeText(segment.text) })),
-      waits_for: waitsFor,
-      ...(params.submission === undefined ? {} : { submission: params.submission }),
-      origin: { by: "client" },
-      chain: params.chain ?? freshChain(),
-    };
-    const items = prompt.items.map((item) => ({ ...item, for: prompt.id }));
-    return { entry, items: items.length === 0 ? [] : [{ type: "system_items", items }] };
   }
 
   // Turns
@@ -348,32 +339,30 @@ export class Pod {
 
   #wake(trigger: "user" | "notification"): void {
     try {
-      this.#startTurn(trigger, trigger === "user" ? this.#chainOfInput() : this.#chainOfOwed(), []);
+      this.#startTurn(trigger, trigger === "user" ? chainOfInput(this.state) : chainOfOwed(this.state), []);
     } catch (thrown) {
-      this.#alerter.raise("error", "storage_failed", `a turn is due but cannot be recorded: ${toAppError(thrown).message}`);
+      // The commit door has raised the alert and tries again.
+      this.#parts.logger.warn(`a turn is due but cannot be recorded: ${toAppError(thrown).message}`);
     }
+  }
+
+  /** Nobody may come whose method would try: what is owed must not wait for that (N6, N8). */
+  #tryStorageAgain(): void {
+    this.#storageTimer = undefined;
+    if (this.#closing) return;
+    try {
+      this.#runner.writeUnwritten();
+    } catch {
+      return; // Refused again: the commit door has set the timer again.
+    }
+    this.#waker.ifDue();
+    this.#changed();
   }
 
   #onBroken(error: AppError): void {
     this.#parts.logger.warn(`turn ${this.state.turns} broke: ${error.stack ?? error.message}`);
     this.#alerter.raise("error", error.code, `turn ${this.state.turns} failed: ${error.message}`);
     this.#publishLive({ type: "live_reset" });
-    if (this.#parts.log.failure) this.#parts.onStorageLost(this.#parts.log.failure);
-  }
-
-  /** Causality of an automatic turn: the longest chain among what is owed (N11). */
-  #chainOfOwed(): Chain {
-    let longest: Chain | undefined;
-    for (const pending of this.state.pending.values()) {
-      if (pending.kind !== "item" || !this.state.owed.has(pending.id)) continue;
-      if (!longest || pending.item.chain.hops > longest.hops) longest = pending.item.chain;
-    }
-    return longest ?? freshChain();
-  }
-
-  #chainOfInput(): Chain {
-    for (const pending of this.state.pending.values()) if (pending.kind === "input") return pending.input.chain;
-    return freshChain();
   }
 
   // Clients
@@ -384,7 +373,7 @@ export class Pod {
     const cursor = headCursor(log);
     const { events, more } = newestEvents(log, params.since);
     const windowStart = events[0]?.seq ?? log.head.seq + 1;
-    const older = params.since === undefined ? olderPendingEvents(log, this.state, windowStart) : [];
+    const older = params.since === undefined ? olderPendingEvents(this.state, windowStart) : [];
     this.#broadcaster.attach(sink, cursor);
     return {
       pod: { name: this.state.pod, session: this.state.session },
@@ -424,6 +413,7 @@ export class Pod {
     // The assignment to #closing happens after this function's first synchronous part: give it its turn.
     await undefined;
     this.#waker.stop();
+    clearTimeout(this.#storageTimer);
     const late = new AbortController();
     const grace = this.#parts.clock.sleep(CLOSE_GRACE_MS, { signal: late.signal }).catch(() => {});
     await Promise.race([this.#runner.cancel(new AppError("cancelled", "the Pod is shutting down")), grace]);
@@ -446,8 +436,12 @@ export class Pod {
     for (const event of events) {
       this.#live.settle(event);
       this.#broadcaster.committed(event);
+      // What the next turn makes history is told no longer.
+      if (event.type === "turn_started") for (const code of UNTIL_NEXT_TURN) this.#alerter.clear(code);
     }
     this.#parts.onGrowth();
+    // In the middle of a turn: a request takes what was pending, an answer adds to the usage.
+    if (events.some(({ type }) => type === "request_started" || type === "request_ended")) this.#changed();
   }
 
   #publishLive(event: LiveEvent): void {
@@ -465,29 +459,27 @@ export class Pod {
     this.#parts.onStatus(status);
   }
 
-  /** Begins to load the model before the first turn needs it. Failures show when the turn asks. */
-  warmUp(): void {
-    runDetached(this.#model.get(this.state.config.model), () => {});
+  /**
+   * Loads the model before the first turn needs it. Rejects with `configuration` or `not_found` where it cannot be opened; a turn asks
+   * again.
+   */
+  async warmUp(): Promise<void> {
+    await this.#model.get(this.state.config.model);
   }
 }
 
+/** Alerts that hold until a turn starts. */
+const UNTIL_NEXT_TURN = ["turn_failed", "turn_interrupted", "input_waits"] as const;
+
 const CONTINUE: PromptCheck = { id: "", items: [], refused: undefined };
 const DONE: Outcome<Record<string, never>> = { ok: true, result: {} };
+const ENDED_INSTEAD: Outcome<never> = {
+  ok: false,
+  refusal: { code: "not_running", message: "the turn ended before it came to a point where it could pause" },
+};
 
 function refusalOf(thrown: unknown): Outcome<never> {
   const error = toAppError(thrown);
   if (error.code === "internal") throw error;
   return { ok: false, refusal: toRefusal(error) };
-}
-
-function changedConfig(state: Readonly<SessionState>, params: MethodParams<"set_config">): EntryOf<"config_changed">["changes"] {
-  const { model, reasoning } = params;
-  return {
-    ...(model !== undefined && model !== state.config.model ? { model } : {}),
-    ...(reasoning !== undefined && reasoning !== state.config.reasoning ? { reasoning } : {}),
-  };
-}
-
-function freshChain(): Chain {
-  return { id: newId("chain"), hops: 0 };
 }

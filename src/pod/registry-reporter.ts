@@ -10,6 +10,8 @@ import type { ProcessLedger } from "../tools/tool.ts";
 const SOON_MS = 20;
 /** The head mark is at most this old while the log grows (docs/session-log.md). */
 const HEAD_MS = 1000;
+/** A registry that could not be written is tried again after this long. */
+const RETRY_MS = 5000;
 
 /**
  * Keeps the Pod's row in the registry near the truth, in the background and merged: the truth is the log, and nobody waits for this.
@@ -82,32 +84,37 @@ export class RegistryReporter implements ProcessLedger {
       this.#write().finally(() => {
         this.#writing = false;
       }),
-      (thrown) => this.#logger.warn(`the registry was not told: ${messageOf(thrown)}`),
+      (thrown) => {
+        this.#logger.warn(`the registry was not told: ${messageOf(thrown)}`);
+        this.#schedule(RETRY_MS);
+      },
     );
   }
 
   async #write(): Promise<void> {
+    // Each thing counts as told only after it was: what fails is told with the next write.
     const status = this.#status;
-    this.#status = undefined;
     if (status) {
       const { scope_enforcement: _, ...patch } = status;
       await this.#registry.update(this.#session, patch);
+      if (this.#status === status) this.#status = undefined;
     }
     const groups = [...this.#groups];
     if (groups.join() !== this.#toldGroups) {
-      this.#toldGroups = groups.join();
       await this.#registry.setProcessGroups(this.#session, groups);
+      this.#toldGroups = groups.join();
     }
     const { synced } = this.#log;
     if (synced.seq > this.#toldSeq) {
-      this.#toldSeq = synced.seq;
       await this.#registry.setHead(this.#session, synced);
+      this.#toldSeq = synced.seq;
     }
     if (this.#log.head.seq > this.#toldSeq) this.#schedule(HEAD_MS);
   }
 
   /** Tells the last state and gives the row up. Failures are logged: the row is mended from the log at the next start. */
   async release(reason: string): Promise<void> {
+    if (this.#closed) return;
     this.#closed = true;
     clearTimeout(this.#timer);
     try {

@@ -1,9 +1,11 @@
+import { AppError } from "../base/errors.ts";
 import { suffixOf } from "../base/text.ts";
 import type { Cursor } from "../protocol/cursor.ts";
 import { compareCursors } from "../protocol/cursor.ts";
 import { type CommittedEvent, cursorOf } from "../protocol/event.ts";
 import { SNAPSHOT_MAX_BYTES, SNAPSHOT_MAX_EVENTS } from "../protocol/limits.ts";
 import type { MethodParams, MethodResult } from "../protocol/method.ts";
+import type { LogEntry } from "../session-log/entry.ts";
 import type { LogFile } from "../session-log/log-file.ts";
 import type { SessionState } from "../session-log/session-state.ts";
 import { toEvents } from "../session-log/to-events.ts";
@@ -13,33 +15,43 @@ import { toEvents } from "../session-log/to-events.ts";
 /** Entries read back at a time while looking for enough events. */
 const STEP = 64;
 
-/** The newest committed place. */
+/** The place of the newest committed event. An entry without events (what a file of the log begins with) is none. */
 export function headCursor(log: LogFile): Cursor {
-  const [last] = log.read(log.head.seq, log.head.seq);
-  const event = last ? toEvents(last).at(-1) : undefined;
-  return event ? cursorOf(event) : { seq: log.head.seq, index: 0 };
+  for (let seq = log.head.seq; seq >= 1; seq--) {
+    const { entries, problem } = readStep(log, seq, seq);
+    const event = entries.flatMap(toEvents).at(-1);
+    if (event) return cursorOf(event);
+    if (problem) break;
+  }
+  return { seq: log.head.seq, index: 0 };
 }
 
-/** Committed events behind `since`, or the newest part: bounded by count and bytes, at least one. `more` tells that older ones exist. */
+/**
+ * Committed events behind `since`, or the newest part: bounded by count and bytes, at least one. `more` tells that older ones exist. Where
+ * an older file cannot be read they end there: whoever attaches gets what there is, and whoever asks for more (`history`) is told.
+ */
 export function newestEvents(
   log: LogFile,
   since: Cursor | undefined,
 ): { readonly events: CommittedEvent[]; readonly more: boolean } {
   const oldest = since && since.seq <= log.head.seq ? since : undefined; // a place that does not exist (power loss): everything anew
-  return collectBackwards(log, log.head.seq, {
+  const { events, more } = collectBackwards(log, log.head.seq, {
     maxEvents: SNAPSHOT_MAX_EVENTS,
     keep: (event) => oldest === undefined || compareCursors(cursorOf(event), oldest) > 0,
     downTo: oldest?.seq ?? 1,
   });
+  return { events, more };
 }
 
-/** A page of committed events in front of `before`. */
+/** A page of committed events in front of `before`. Throws `damaged` where the log's file cannot be read right there. */
 export function eventsBefore(log: LogFile, params: MethodParams<"history">): MethodResult<"history"> {
-  return collectBackwards(log, Math.min(params.before.seq, log.head.seq), {
+  const { events, more, problem } = collectBackwards(log, Math.min(params.before.seq, log.head.seq), {
     maxEvents: params.limit,
     keep: (event) => compareCursors(cursorOf(event), params.before) < 0,
     downTo: 1,
   });
+  if (problem && events.length === 0) throw problem;
+  return { events, more };
 }
 
 interface Window {
@@ -49,11 +61,18 @@ interface Window {
   readonly downTo: number;
 }
 
-function collectBackwards(log: LogFile, fromSeq: number, window: Window): { events: CommittedEvent[]; more: boolean } {
+interface Collected {
+  readonly events: CommittedEvent[];
+  readonly more: boolean;
+  /** Why they end before the window does. */
+  readonly problem?: AppError;
+}
+
+function collectBackwards(log: LogFile, fromSeq: number, window: Window): Collected {
   const reversed: CommittedEvent[] = [];
   let bytes = 0;
   for (let high = fromSeq; high >= window.downTo; high -= STEP) {
-    const entries = log.read(Math.max(window.downTo, high - STEP + 1), high);
+    const { entries, problem } = readStep(log, Math.max(window.downTo, high - STEP + 1), high);
     for (const entry of entries.reverse()) {
       for (const event of toEvents(entry).reverse()) {
         if (!window.keep(event)) continue;
@@ -64,24 +83,33 @@ function collectBackwards(log: LogFile, fromSeq: number, window: Window): { even
         reversed.push(event);
       }
     }
+    if (problem) return { events: reversed.reverse(), more: true, problem };
   }
   return { events: reversed.reverse(), more: false };
 }
 
+/** The entries from `low` to `high`; where some cannot be read, those behind them, and why. */
+function readStep(log: LogFile, low: number, high: number): { readonly entries: LogEntry[]; readonly problem?: AppError } {
+  try {
+    return { entries: log.read(low, high) };
+  } catch (thrown) {
+    if (!(thrown instanceof AppError) || thrown.code === "internal") throw thrown;
+    const entries = low < high ? readStep(log, low + 1, high).entries : [];
+    return { entries, problem: thrown };
+  }
+}
+
 /** Events of what is still pending although it is older than the window: a client must see what waits. Bounded like the window. */
-export function olderPendingEvents(log: LogFile, state: Readonly<SessionState>, windowStart: number): CommittedEvent[] {
+export function olderPendingEvents(state: Readonly<SessionState>, windowStart: number): CommittedEvent[] {
   const events: CommittedEvent[] = [];
   let bytes = 0;
   for (const pending of state.pending.values()) {
-    if (pending.seq >= windowStart) continue;
-    const [entry] = log.read(pending.seq, pending.seq);
-    for (const event of entry ? toEvents(entry) : []) {
-      const id = event.type === "system_item" ? event.item.id : event.type === "user_message" ? event.id : undefined;
-      if (id !== pending.id) continue;
-      bytes += pending.bytes;
-      if (bytes > SNAPSHOT_MAX_BYTES) return events;
-      events.push(event);
-    }
+    const { seq, ts } = pending;
+    if (seq >= windowStart) continue;
+    bytes += pending.bytes;
+    if (bytes > SNAPSHOT_MAX_BYTES) break;
+    if (pending.kind === "input") events.push(...toEvents({ ...pending.input, seq, ts }));
+    else events.push({ type: "system_item", seq, index: pending.index, ts, item: pending.item });
   }
   return events;
 }
@@ -121,7 +149,8 @@ function newestOutput(log: LogFile, maxChars: number): { text: string; cursor: C
   let chars = 0;
   const cursor = headCursor(log);
   for (let high = log.head.seq; high >= 1; high -= STEP) {
-    for (const entry of log.read(Math.max(1, high - STEP + 1), high).reverse()) {
+    const { entries, problem } = readStep(log, Math.max(1, high - STEP + 1), high);
+    for (const entry of entries.reverse()) {
       for (const event of toEvents(entry).reverse()) {
         const text = answerText(event);
         if (text === undefined) continue;
@@ -133,6 +162,10 @@ function newestOutput(log: LogFile, maxChars: number): { text: string; cursor: C
         chars += text.length;
         reversed.push(text);
       }
+    }
+    if (problem) {
+      reversed.push("[earlier output cannot be read: a file of the log is damaged or missing]");
+      break;
     }
   }
   return { text: reversed.reverse().join("\n\n"), cursor };

@@ -16,8 +16,6 @@ export interface TurnHost {
   onFailed(error: TurnError): void;
   /** A turn died of something that is not the model's: mostly a disk that takes nothing. */
   onBroken(error: AppError): void;
-  /** A turn that could not be ended in the log has been. */
-  onMended(): void;
   /** A turn began, ended or paused. */
   onChange(): void;
 }
@@ -25,7 +23,8 @@ export interface TurnHost {
 interface RunningTurn {
   readonly cancel: AbortController;
   readonly pause: AbortController;
-  readonly over: Promise<void>;
+  /** How it left the loop, once that is in the log or the disk refused it. */
+  readonly over: Promise<TurnEnd["kind"]>;
 }
 
 /** Runs the open turn in the background and commits how it left the loop: at most one at a time. */
@@ -56,8 +55,14 @@ export class TurnRunner {
     const pause = new AbortController();
     const over = Promise.resolve()
       .then(() => this.#loop.run({ cancel: cancel.signal, pause: pause.signal }))
-      .then((end) => this.#left(end))
-      .catch((thrown: unknown) => this.#broke(toAppError(thrown)))
+      .then((end) => {
+        this.#left(end);
+        return end.kind;
+      })
+      .catch((thrown: unknown) => {
+        this.#broke(toAppError(thrown));
+        return "failed" as const;
+      })
       .finally(() => {
         this.#running = undefined;
         this.#host.onChange();
@@ -66,16 +71,16 @@ export class TurnRunner {
     this.#host.onChange();
   }
 
-  /** Stops the running turn at once; resolves when its end is committed. */
+  /** Stops the running turn at once; resolves when it has ended. Then `writeUnwritten` tells whether the log knows. */
   async cancel(reason: AppError): Promise<void> {
     this.#running?.cancel.abort(reason);
     await this.#running?.over;
   }
 
-  /** Stops the running turn at its next safe point; resolves when that is committed. */
-  async pause(reason: AppError): Promise<void> {
+  /** Stops the running turn at its next safe point; resolves with how it left: it may have ended before it came to one. */
+  async pause(reason: AppError): Promise<TurnEnd["kind"] | undefined> {
     this.#running?.pause.abort(reason);
-    await this.#running?.over;
+    return this.#running?.over;
   }
 
   #left(end: TurnEnd): void {
@@ -106,7 +111,7 @@ export class TurnRunner {
     try {
       this.writeUnwritten();
     } catch {
-      // The next method tries again, and tells its sender if the disk still refuses.
+      // The Pod tries again after a while, and with the next method, whose sender is told if the disk still refuses.
     }
   }
 
@@ -115,6 +120,5 @@ export class TurnRunner {
     if (!this.#unwritten) return;
     this.#host.commit(closeTurnEntries(this.#host.state, "failed", this.#unwritten));
     this.#unwritten = undefined;
-    this.#host.onMended();
   }
 }

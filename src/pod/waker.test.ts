@@ -64,6 +64,17 @@ describe("a wake", () => {
     expect(starts).toEqual([]);
   });
 
+  it("is not put off by what keeps arriving", async () => {
+    const { state, waker, starts } = bench();
+    for (let n = 0; n < 40 && starts.length === 0; n++) {
+      state.owed.set(`item_${n}`, "pending");
+      waker.ifDue();
+      await new Promise((resolve) => setTimeout(resolve, WAKE_WINDOW_MS / 4));
+    }
+    expect(starts).toEqual(["notification"]);
+    expect(state.owed.size).toBeLessThan(40);
+  });
+
   it("for nothing is none", async () => {
     const { waker, starts } = bench();
     waker.ifDue();

@@ -3,7 +3,7 @@ import { Alert } from "./alert.ts";
 import { Chain } from "./chain.ts";
 import { Cursor } from "./cursor.ts";
 import { CommittedEvent, LiveEvent } from "./event.ts";
-import { HISTORY_MAX_EVENTS, MAX_NOTIFY_BYTES } from "./limits.ts";
+import { HISTORY_MAX_EVENTS } from "./limits.ts";
 import { Segment } from "./segment.ts";
 import { ReasoningEffort } from "./session-config.ts";
 import { PodState, Status } from "./status.ts";
@@ -58,7 +58,8 @@ export const METHODS = {
   notify: {
     params: z.object({
       source: NotificationSource,
-      message: z.string().min(1).max(MAX_NOTIFY_BYTES),
+      /** At most 64 KiB of UTF-8 (`too_large`). */
+      message: z.string().min(1),
       wake: z.boolean().default(true),
       id: RetryId.optional(),
       chain: Chain.optional(),

@@ -25,6 +25,19 @@ export const Limits = z.object({
 export type Limits = z.infer<typeof Limits>;
 
 /**
+ * What a session learned about its provider, kept in the log like any other setting: without it the same refused request would be made
+ * again after each restore (field report B50).
+ */
+export const Adjustments = z.object({
+  /**
+   * The provider that refuses to take back what it encrypted or signed before (another key, another account): of the first `before` items of
+   * the history such proofs are left out. Never counts as a reason to change the history itself.
+   */
+  refused_proofs: z.object({ provider: z.string(), before: z.int().min(1) }).optional(),
+});
+export type Adjustments = z.infer<typeof Adjustments>;
+
+/**
  * Everything about a session that a request depends on besides its history. It comes from the log at a restore, not from today's
  * configuration (session-log.md, Restore).
  */
@@ -36,6 +49,7 @@ export const SessionConfig = z.object({
   max_output_tokens: z.int().min(1).optional(),
   scope: Scope,
   limits: Limits,
+  adjustments: Adjustments.optional(),
   prompts: z.object({
     /** Template of a notification's body, with `{source}` and `{message}` (N7). */
     notification: z.string(),

@@ -136,8 +136,10 @@ function reduceCommitted(view: View, event: CommittedEvent, at: { readonly place
       const started = withBlock(view, { kind: "turn_start", ...at, turn, trigger, chain });
       return { ...started, turn: { number: turn, trigger, state: "running", outcome: undefined } };
     }
-    case "turn_paused":
-      return withTurn(withBlock(view, { kind: "turn_pause", ...at, turn: event.turn }), event.turn, "paused", undefined);
+    case "turn_paused": {
+      const paused = withBlock({ ...view, live: NO_LIVE }, { kind: "turn_pause", ...at, turn: event.turn });
+      return withTurn(paused, event.turn, "paused", undefined);
+    }
     case "turn_resumed":
       return withTurn(withBlock(view, { kind: "turn_resume", ...at, turn: event.turn }), event.turn, "running", undefined);
     case "turn_ended": {

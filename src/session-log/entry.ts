@@ -1,12 +1,13 @@
 import * as z from "zod";
 import { isJsonObject } from "../base/json.ts";
-import { Chain, Origin } from "../protocol/chain.ts";
+import { Chain } from "../protocol/chain.ts";
 import { StopReason, TurnError } from "../protocol/event.ts";
-import { Segment } from "../protocol/segment.ts";
 import { SessionConfig } from "../protocol/session-config.ts";
 import { TurnOutcome, TurnTrigger, Usage } from "../protocol/status.ts";
 import { SystemItem } from "../protocol/system-item.ts";
+import { Carried } from "./carried.ts";
 import { LoggedAnswerItem, LoggedItem, LoggedToolResult } from "./logged-item.ts";
+import { UserInput } from "./user-input.ts";
 
 /** Version of the log format; raised when an older program could no longer read it. */
 export const LOG_FORMAT = 1;
@@ -17,33 +18,33 @@ const Digest = z.string().regex(/^[0-9a-f]{64}$/);
 
 /** Everything that is ever appended to a session log (docs/session-log.md lists each with its meaning). */
 const entries = [
-  /** First entry: everything a request depends on, frozen for the session. */
-  z.object({
-    type: z.literal("session_started"),
-    format: z.literal(LOG_FORMAT),
-    session: z.string(),
-    pod: z.string(),
-    cwd: z.string(),
-    version: z.string(),
-    config: SessionConfig,
-    system: z.string(),
-    tools: z.array(ToolDefinition),
-    history: z.array(LoggedItem),
-  }),
+  /**
+   * First entry of a file. In the first file: everything a request depends on, frozen for the session. In a later one also `carried`,
+   * which makes it everything needed to go on, and `continues`, the place it follows; applied to the live state it changes nothing.
+   */
+  z
+    .object({
+      type: z.literal("session_started"),
+      format: z.literal(LOG_FORMAT),
+      session: z.string(),
+      pod: z.string(),
+      cwd: z.string(),
+      version: z.string(),
+      config: SessionConfig,
+      system: z.string(),
+      tools: z.array(ToolDefinition),
+      history: z.array(LoggedItem),
+      continues: z.object({ seq: z.int().min(1), hash: Digest }).optional(),
+      carried: Carried.optional(),
+    })
+    .refine((entry) => (entry.continues === undefined) === (entry.carried === undefined), {
+      error: "an entry that continues a file carries the state, and no other does",
+    }),
   z.object({ type: z.literal("turn_started"), turn: z.int().min(1), trigger: TurnTrigger, chain: Chain }),
   z.object({ type: z.literal("turn_paused"), turn: z.int().min(1) }),
   z.object({ type: z.literal("turn_resumed"), turn: z.int().min(1) }),
   z.object({ type: z.literal("turn_ended"), turn: z.int().min(1), outcome: TurnOutcome, error: TurnError.optional() }),
-  /** A human's input, pending until an `llm_request` takes it. `waits_for: "turn"`: eligible from the next `turn_started` on. */
-  z.object({
-    type: z.literal("user_input"),
-    id: z.string().min(1),
-    segments: z.array(Segment).min(1),
-    waits_for: z.enum(["request", "turn"]),
-    submission: z.string().optional(),
-    origin: Origin,
-    chain: Chain,
-  }),
+  UserInput,
   /** Injections (S2), pending until an `llm_request` takes them. `answers` remembers what a `notify` with an id was told. */
   z.object({
     type: z.literal("system_items"),

@@ -1,10 +1,9 @@
-import { join } from "node:path";
 import { assertNever } from "../base/assert-never.ts";
 import type { LogEntry } from "./entry.ts";
-import { FIRST_FILE } from "./log-file.ts";
 import type { ScanEnd } from "./log-scan.ts";
 import type { LoggedItem } from "./logged-item.ts";
 import { type StepOptions, scanInSteps } from "./scan-in-steps.ts";
+import { walkSession } from "./walk-session.ts";
 
 export interface ExportOptions extends StepOptions {
   readonly format: "markdown" | "json";
@@ -14,25 +13,26 @@ export interface ExportOptions extends StepOptions {
 
 /**
  * Writes the whole session in `directory` as one document: Markdown to read, or JSON (`{"entries": [...], "end": ...}`, valid also of a
- * damaged log). Says how the log ended: a damaged one is exported up to the damage. Throws what `scanLog` throws.
+ * damaged log). What later files begin with is left out: it repeats the rest. Says how the log ended: a damaged one is exported up to the
+ * damage. Throws what `walkFile` throws.
  */
 export async function exportLog(directory: string, options: ExportOptions): Promise<ScanEnd> {
   const { format, write } = options;
-  const file = join(directory, FIRST_FILE);
   if (format === "markdown") {
-    const end = await scanInSteps(file, (line) => writeAll(write, toMarkdown(line.entry)), options);
+    const end = await scanInSteps(walkSession(directory), (line) => writeAll(write, toMarkdown(line.entry)), options);
     if (end.kind === "torn" && end.complete) write(toMarkdown(end.complete.entry));
     return end;
   }
   let separator = "";
   const writeEntry = (entry: LogEntry) => {
+    if (entry.type === "session_started" && entry.continues) return;
     write(`${separator}${JSON.stringify(entry)}`);
     separator = ",\n";
   };
   write('{"entries":[\n');
-  const end = await scanInSteps(file, (line) => writeAll(writeEntry, line.entry), options);
+  const end = await scanInSteps(walkSession(directory), (line) => writeAll(writeEntry, line.entry), options);
   if (end.kind === "torn" && end.complete) writeEntry(end.complete.entry);
-  const damage = end.kind === "damaged" ? { file, line: end.line, byte: end.start, ...end.problem } : null;
+  const damage = end.kind === "damaged" ? { file: end.file, line: end.line, byte: end.start, ...end.problem } : null;
   write(`\n],"end":${JSON.stringify(end.kind)},"damage":${JSON.stringify(damage)}}\n`);
   return end;
 }
@@ -47,6 +47,7 @@ export function toMarkdown(entry: LogEntry): string {
   const place = `<sub>#${entry.seq} · ${new Date(entry.ts).toISOString()}</sub>`;
   switch (entry.type) {
     case "session_started": {
+      if (entry.continues) return "";
       const facts = [
         `Pod \`${entry.pod}\``,
         `model \`${entry.config.model}\``,

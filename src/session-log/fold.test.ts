@@ -5,7 +5,7 @@ import { verifies } from "../../test/support/verifies.ts";
 import type { LogEntry, NewEntry } from "./entry.ts";
 import { applyEntry } from "./fold.ts";
 import type { LoggedItem } from "./logged-item.ts";
-import { chooseTake, type Take } from "./pending.ts";
+import { chooseTake } from "./pending.ts";
 import type { SessionState } from "./session-state.ts";
 import {
   answer,
@@ -15,6 +15,7 @@ import {
   items,
   MemorySession,
   notification,
+  RandomSession,
   replay,
   request,
   result,
@@ -24,102 +25,6 @@ import {
   turnEnded,
   turnStarted,
 } from "./test-support.ts";
-
-/** Makes a session of any legal shape: `choose(n)` is asked for each decision. */
-class RandomSession {
-  readonly accepted = new Set<string>();
-  #ids = 0;
-  /** A request that was built and not recorded yet, as while an adapter waits. */
-  #built: { readonly take: Take; readonly through: number } | undefined;
-
-  next(state: SessionState, choose: (options: number) => number): NewEntry[] {
-    const built = this.#built;
-    if (built) {
-      // Between building and recording only what does not touch the history can come.
-      if (choose(2) === 0) return [this.#outside(state, choose)];
-      this.#built = undefined;
-      return [request(state, built)];
-    }
-    return choose(4) > 0 ? this.#inside(state, choose) : [this.#outside(state, choose)];
-  }
-
-  #outside(state: SessionState, choose: (options: number) => number): NewEntry {
-    switch (choose(5)) {
-      case 0:
-        return input(this.#id("input"), {
-          waitsFor: choose(2) === 0 ? "turn" : "request",
-          ...(choose(2) === 0 ? {} : { submission: this.#id("sub", false) }),
-        });
-      case 1: {
-        const list = Array.from({ length: 1 + choose(3) }, () => {
-          const owner = [...state.pending.values()].find((pending) => pending.kind === "input");
-          return notification(this.#id("item"), {
-            wake: choose(2) === 0,
-            ...(owner && choose(2) === 0 ? { for: owner.id } : {}),
-          });
-        });
-        return {
-          ...items(...list),
-          ...(choose(2) === 0 ? { answers: { id: this.#id("notify", false), state: "pending" } } : {}),
-        };
-      }
-      case 2:
-        return { type: "config_changed", changes: choose(2) === 0 ? { reasoning: "high" } : { model: "script:/other.yaml" } };
-      default:
-        return items(notification(this.#id("item"), { wake: choose(2) === 0 }));
-    }
-  }
-
-  #inside(state: SessionState, choose: (options: number) => number): NewEntry[] {
-    const { turn, batch } = state;
-    if (!turn)
-      return choose(8) === 0
-        ? [{ type: "closed", reason: "stopped" }]
-        : [turnStarted(state.turns + 1, choose(2) === 0 ? "user" : "notification")];
-    const open = [...(batch?.calls.values() ?? [])].filter((one) => !one.result);
-    if (choose(12) === 0) return this.#crash(state);
-    if (turn.phase === "paused") {
-      if (choose(3) > 0) return [{ type: "turn_resumed", turn: turn.turn }];
-      return [...open.map((one) => result(one.callId)), turnEnded(turn.turn, "abandoned")];
-    }
-    if (choose(10) === 0) return [{ type: "turn_paused", turn: turn.turn }];
-    const one = open[choose(Math.max(1, open.length))];
-    if (one) return one.started || choose(3) === 0 ? [result(one.callId)] : [{ type: "tool_started", call_id: one.callId }];
-    if (state.requestOpen) {
-      // Another attempt, or the answer.
-      if (choose(4) === 0) return this.#request(state, choose);
-      const calls = Array.from({ length: choose(4) }, () => call(this.#id("call", false)));
-      return [answer(...(choose(2) === 0 ? [says("some words")] : []), ...calls)];
-    }
-    if (turn.finished) return [turnEnded(turn.turn)];
-    if (choose(8) === 0) return [turnEnded(turn.turn, choose(2) === 0 ? "failed" : "cancelled")];
-    return this.#request(state, choose);
-  }
-
-  #request(state: SessionState, choose: (options: number) => number): NewEntry[] {
-    const take = chooseTake(state, choose(2) === 0 ? 60 : 1_000_000);
-    this.#built = { take, through: state.lastSeq };
-    return this.next(state, choose);
-  }
-
-  /** What a restore commits (docs/session-log.md, Restore). */
-  #crash(state: SessionState): NewEntry[] {
-    const turn = state.turn?.turn ?? 0;
-    const open = [...(state.batch?.calls.values() ?? [])].filter((one) => !one.result);
-    return [
-      ...open.map((one) => result(one.callId)),
-      turnEnded(turn, "interrupted"),
-      items(notification(this.#id("item"), { wake: false })),
-    ];
-  }
-
-  #id(prefix: string, isItem = true): string {
-    this.#ids += 1;
-    const id = `${prefix}_${this.#ids}`;
-    if (isItem) this.accepted.add(id);
-    return id;
-  }
-}
 
 function idOf(item: LoggedItem): string | undefined {
   return item.kind === "user" ? item.id : item.kind === "system" ? item.item.id : undefined;

@@ -1,11 +1,13 @@
+import { isDeepStrictEqual } from "node:util";
 import { assertNever } from "../base/assert-never.ts";
 import { MAX_ANSWERED_IDS, WAKE_BUCKET_SIZE } from "../protocol/limits.ts";
 import { addUsage } from "../protocol/status.ts";
-import type { LogEntry } from "./entry.ts";
+import { fromCarried } from "./carried.ts";
+import type { EntryOf, LogEntry } from "./entry.ts";
 import type { LoggedAnswerItem, LoggedItem } from "./logged-item.ts";
 import { fromLoggedItem } from "./logged-item-conversion.ts";
 import { pendingOfInput, pendingOfItem, toHistoryItem } from "./pending.ts";
-import { type Answered, digestOfPrefix, extendDigest, type OpenBatch, type SessionState } from "./session-state.ts";
+import { type Answered, digestOfPrefix, emptyState, extendDigest, type OpenBatch, type SessionState } from "./session-state.ts";
 import { bucketAt } from "./wake-rule.ts";
 
 /**
@@ -17,21 +19,17 @@ import { bucketAt } from "./wake-rule.ts";
  * F2 Tool results join the history in call order when the last call of their batch has one: nothing stands between call and result.
  * F3 A waking item stays owed until a request that showed it was answered, or the turn that took it was cancelled (N6). What a stopped
  *    answer left behind is no answer: a Pod that is shut down in the middle of one still owes it.
+ * F4 The entry that a later file begins with carries the state in front of it: applied to that state it changes nothing but `lastSeq`,
+ *    and applied to none it makes that very state.
  */
 export function applyEntry(state: SessionState, entry: LogEntry): void {
+  const isFirst = state.lastSeq === 0;
   state.lastSeq = entry.seq;
+  if (entry.type === "session_started" && entry.continues && !isFirst) return; // F4
   state.closed = undefined;
   switch (entry.type) {
     case "session_started":
-      state.session = entry.session;
-      state.pod = entry.pod;
-      state.cwd = entry.cwd;
-      state.config = entry.config;
-      state.system = entry.system;
-      state.tools = entry.tools;
-      state.promptDigest = digestOfPrefix(entry.system, entry.tools);
-      state.bucket = { tokens: WAKE_BUCKET_SIZE, ts: entry.ts };
-      for (const item of entry.history) pushHistory(state, item);
+      begin(state, entry);
       return;
     case "turn_started":
       state.turns = entry.turn;
@@ -76,12 +74,14 @@ export function applyEntry(state: SessionState, entry: LogEntry): void {
           state.turn === undefined ? { turn: state.turns + 1, seq: entry.seq } : { queued: true as const, seq: entry.seq };
         remember(state, entry.submission, { kind: "run", result });
       }
-      state.pending.set(entry.id, pendingOfInput(entry, entry.seq)); // F1
+      const { seq, ts, ...input } = entry;
+      state.pending.set(entry.id, pendingOfInput(input, { seq, ts })); // F1
       return;
     }
     case "system_items": {
-      for (const item of entry.items) {
-        state.pending.set(item.id, pendingOfItem(item, entry.seq)); // F1
+      const { seq, ts } = entry;
+      for (const [index, item] of entry.items.entries()) {
+        state.pending.set(item.id, pendingOfItem(item, { seq, ts, index })); // F1
         if (item.wake) state.owed.set(item.id, "pending"); // F3
       }
       const [first] = entry.items;
@@ -115,7 +115,6 @@ export function applyEntry(state: SessionState, entry: LogEntry): void {
       if (entry.stop !== "cancelled") settleTaken(state); // F3
       for (const item of entry.items) pushHistory(state, item);
       state.batch = batchOf(entry.items);
-      for (const callId of state.batch?.calls.keys() ?? []) state.callIds.add(callId);
       if (state.turn) state.turn.finished = state.batch === undefined;
       return;
     case "tool_started": {
@@ -143,7 +142,7 @@ export function applyEntry(state: SessionState, entry: LogEntry): void {
 
 /** Why an entry may not stand behind the present state, or undefined if it may. Guards the log against our own bugs and edited logs. */
 export function checkEntry(state: SessionState, entry: LogEntry): string | undefined {
-  if (entry.type === "session_started") return state.lastSeq === 0 ? undefined : "a session starts only once";
+  if (entry.type === "session_started") return checkStart(state, entry);
   if (state.lastSeq === 0) return "the first entry is not session_started";
   switch (entry.type) {
     case "turn_started":
@@ -181,6 +180,39 @@ export function checkEntry(state: SessionState, entry: LogEntry): string | undef
     default:
       return assertNever(entry, "log entry");
   }
+}
+
+type StartEntry = LogEntry & EntryOf<"session_started">;
+
+function begin(state: SessionState, entry: StartEntry): void {
+  state.session = entry.session;
+  state.pod = entry.pod;
+  state.cwd = entry.cwd;
+  state.config = entry.config;
+  state.system = entry.system;
+  state.tools = entry.tools;
+  state.promptDigest = digestOfPrefix(entry.system, entry.tools);
+  state.bucket = { tokens: WAKE_BUCKET_SIZE, ts: entry.ts };
+  for (const item of entry.history) pushHistory(state, item);
+  if (entry.carried) Object.assign(state, fromCarried(entry.carried));
+}
+
+function checkStart(state: SessionState, entry: StartEntry): string | undefined {
+  if (state.lastSeq === 0) return undefined;
+  if (!entry.continues) return "a session starts only once";
+  if (entry.continues.seq !== state.lastSeq)
+    return `it continues entry ${entry.continues.seq} and stands behind ${state.lastSeq}`;
+  const carried = emptyState();
+  begin(carried, entry);
+  const differs = firstDifference(state, carried);
+  return differs && `the state it carries is not the one that the entries before it make (${differs})`;
+}
+
+/** The first part of the session in which two states differ. The history is compared by its digest, so it need not be kept. */
+function firstDifference(mine: SessionState, other: SessionState): string | undefined {
+  const { lastSeq: _, history, items, ...parts } = mine;
+  const theirs = new Map<string, unknown>(Object.entries(other));
+  return Object.entries(parts).find(([name, value]) => !isDeepStrictEqual(value, theirs.get(name)))?.[0];
 }
 
 /**
@@ -225,6 +257,7 @@ function pushHistory(state: SessionState, item: LoggedItem): void {
   state.history.push(item);
   state.items.push(fromLoggedItem(item));
   state.promptDigest = extendDigest(state.promptDigest, item);
+  if (item.kind === "tool_call") state.callIds.add(item.call_id);
 }
 
 function take(state: SessionState, id: string): void {

@@ -8,7 +8,8 @@ import { type LogEntry, type NewEntry, readEntry } from "./entry.ts";
  *
  * H1 `hash` = SHA-256 of the line's bytes up to `,"hash":`, so it covers `prev`; verifying slices bytes and never re-serialises.
  * H2 `prev` is the hash of the line before; the first line of a session has 64 zeros.
- * H3 `seq` counts 1, 2, 3 ... over the whole session.
+ * H3 `seq` counts 1, 2, 3 ... over the whole session, whatever the number of its files.
+ * H4 The first line of a later file says once more, in `continues`, which line it follows.
  */
 
 /** `prev` of a session's first line. */
@@ -18,6 +19,10 @@ const HASH_TAIL_BYTES = ',"hash":"'.length + 64 + '"}'.length;
 const PREV_TAIL_BYTES = ',"prev":"'.length + 64 + '"'.length;
 const HASH_TAIL = /^,"hash":"([0-9a-f]{64})"\}$/;
 const PREV_TAIL = /^,"prev":"([0-9a-f]{64})"$/;
+/** So many bytes of a line hold its `seq`. */
+export const SEQ_BYTES = 32;
+const SEQ_START = /^\{"seq":(\d{1,16}),/;
+const PREV_IN_CHAIN = /^,"prev":"([0-9a-f]{64})",/;
 
 /** Where a line stands in the chain: its number and hash. */
 export interface ChainHead {
@@ -47,7 +52,7 @@ export function encodeLine(entry: NewEntry, before: ChainHead, ts: number): Enco
 
 /** What is wrong with a line. `code` is stable; `message` is for people. */
 export interface LineProblem {
-  readonly code: "not_a_line" | "bad_hash" | "bad_prev" | "bad_seq" | "bad_json" | "bad_entry" | "bad_order";
+  readonly code: "not_a_line" | "bad_hash" | "bad_prev" | "bad_seq" | "bad_json" | "bad_entry" | "bad_order" | "missing";
   readonly message: string;
 }
 
@@ -72,7 +77,25 @@ export function decodeLine(bytes: Buffer, before: ChainHead): DecodedLine {
   const read = readEntry(json.value);
   if (!read.ok) return problem("bad_entry", read.problem);
   if (read.entry.seq !== before.seq + 1) return problem("bad_seq", `seq is ${read.entry.seq}, expected ${before.seq + 1}`); // H3
+  const continues = read.entry.type === "session_started" ? read.entry.continues : undefined;
+  if (continues && (continues.seq !== before.seq || continues.hash !== before.hash)) {
+    return problem("bad_prev", `it says it continues entry ${continues.seq}, and does not follow it`); // H4
+  }
   return { ok: true, entry: read.entry, head: { seq: read.entry.seq, hash: lineHash } };
+}
+
+/** The place that a line says it follows, for reading one whose file begins with it. Nothing of it is checked but its form. */
+export function claimedPlace(bytes: Buffer): ChainHead | undefined {
+  const seq = claimedSeq(bytes);
+  const chain = bytes.toString("latin1", Math.max(0, bytes.length - HASH_TAIL_BYTES - PREV_TAIL_BYTES));
+  const prev = PREV_IN_CHAIN.exec(chain)?.[1];
+  return seq === undefined || prev === undefined ? undefined : { seq: seq - 1, hash: prev };
+}
+
+/** The `seq` that a line begins with, from its first bytes ({@link SEQ_BYTES} are enough). */
+export function claimedSeq(beginning: Buffer): number | undefined {
+  const seq = SEQ_START.exec(beginning.toString("latin1", 0, SEQ_BYTES))?.[1];
+  return seq === undefined ? undefined : Number(seq);
 }
 
 function problem(code: LineProblem["code"], message: string): DecodedLine {

@@ -1,15 +1,16 @@
 import { closeSync, fstatSync, openSync, readSync } from "node:fs";
 import { AppError, messageOf, systemCode } from "../base/errors.ts";
 import type { LogEntry } from "./entry.ts";
-import { type ChainHead, decodeLine, EMPTY_HEAD, type LineProblem } from "./line.ts";
+import { type ChainHead, claimedPlace, type DecodedLine, decodeLine, EMPTY_HEAD, type LineProblem } from "./line.ts";
 
 /** Reading a log file from its start, line by line, linear in its size. Never changes a byte. */
 
 const CHUNK_BYTES = 1024 * 1024;
 const NEWLINE = 0x0a;
 
-/** One sound line and where it stands. `line` counts from 1. */
+/** One sound line and where it stands. `line` counts from 1 in its file. */
 export interface ScannedLine {
+  readonly file: string;
   readonly entry: LogEntry;
   readonly head: ChainHead;
   readonly line: number;
@@ -20,10 +21,12 @@ export interface ScannedLine {
   readonly bytes: Buffer;
 }
 
-/** How a scan ended. */
-export type ScanEnd =
-  /** Every byte belongs to a sound line. */
-  | { readonly kind: "whole"; readonly size: number }
+/** How a scan ended, in which file, and the newest sound line before that. */
+export type ScanEnd = { readonly file: string; readonly head: ChainHead } & FileEnd;
+
+type FileEnd =
+  /** Every byte belongs to a sound line; `line` would be the next one's number. */
+  | { readonly kind: "whole"; readonly size: number; readonly line: number }
   /**
    * The file ends in something without a line break: what a cut-off write leaves, or NUL bytes of blocks that a power cut left
    * unwritten. `complete` tells that only the line break is missing, so that nothing is lost by adding it.
@@ -44,20 +47,29 @@ export type ScanEnd =
       readonly problem: LineProblem;
     };
 
-/** Reads `file`, hands each sound line to `onLine` (which may object: its text becomes a `bad_order` problem), and says how it ended. */
-export function scanLog(file: string, onLine: (line: ScannedLine) => string | undefined): ScanEnd {
-  const lines = walkLog(file);
+/**
+ * What the first line of a file has to follow: that head, or, with `own`, whatever place it names itself; it then has to be an entry
+ * that a file can begin with.
+ */
+export type ScanStart = ChainHead | "own";
+
+/** A walk through lines: yields each sound one, takes the objection to it (which becomes a `bad_order` problem). */
+export type LineWalk = Generator<ScannedLine, ScanEnd, string | undefined>;
+
+/** Takes a whole walk: hands each sound line to `onLine`, which may object, and says how it ended. */
+export function scanLines(lines: LineWalk, onLine: (line: ScannedLine) => string | undefined): ScanEnd {
   let step = lines.next();
   while (!step.done) step = lines.next(onLine(step.value));
   return step.value;
 }
 
-/** {@link scanLog} one step at a time, for callers that wait or give up in between: yields each sound line, takes the objection to it. */
-export function* walkLog(file: string): Generator<ScannedLine, ScanEnd, string | undefined> {
+/** Walks through one file. Throws `not_found`, `storage_failed`, and `damaged` for what is no file. */
+export function* walkFile(file: string, start: ScanStart = EMPTY_HEAD): LineWalk {
   const descriptor = openLog(file);
   try {
     const size = fstatSync(descriptor).size;
-    let head = EMPTY_HEAD;
+    let head = start === "own" ? EMPTY_HEAD : start;
+    const decode = (bytes: Buffer) => (start === "own" && line === 1 ? decodeFirst(bytes) : decodeLine(bytes, head));
     let line = 1;
     let position = 0;
     let lineStart = 0;
@@ -75,11 +87,12 @@ export function* walkLog(file: string): Generator<ScannedLine, ScanEnd, string |
         const bytes = parts.length === 1 && parts[0] ? parts[0] : Buffer.concat(parts);
         parts = [];
         const end = position + newline + 1;
-        const decoded = decodeLine(bytes, head);
-        if (!decoded.ok) return { kind: "damaged", size, start: lineStart, line, problem: decoded.problem };
-        const objection = yield { entry: decoded.entry, head: decoded.head, line, start: lineStart, end, bytes };
+        const decoded = decode(bytes);
+        if (!decoded.ok) return { kind: "damaged", file, head, size, start: lineStart, line, problem: decoded.problem };
+        const objection = yield { file, entry: decoded.entry, head: decoded.head, line, start: lineStart, end, bytes };
         if (objection !== undefined) {
-          return { kind: "damaged", size, start: lineStart, line, problem: { code: "bad_order", message: objection } };
+          const problem = { code: "bad_order", message: objection } as const;
+          return { kind: "damaged", file, head, size, start: lineStart, line, problem };
         }
         head = decoded.head;
         line += 1;
@@ -89,25 +102,35 @@ export function* walkLog(file: string): Generator<ScannedLine, ScanEnd, string |
       if (from < read) parts.push(chunk.subarray(from, read));
       position += read;
     }
-    if (lineStart >= size) return { kind: "whole", size };
-    const decoded = decodeUnfinished(Buffer.concat(parts), head);
-    const complete = decoded && { ...decoded, line, start: lineStart, end: lineStart + decoded.bytes.length + 1 };
-    return { kind: "torn", size, start: lineStart, line, complete };
+    if (lineStart >= size) return { kind: "whole", file, head, size, line };
+    const decoded = decodeUnfinished(Buffer.concat(parts), decode);
+    const complete = decoded && { ...decoded, file, line, start: lineStart, end: lineStart + decoded.bytes.length + 1 };
+    return { kind: "torn", file, head, size, start: lineStart, line, complete };
   } finally {
     closeSync(descriptor);
   }
+}
+
+/** Decodes the first line of a file by the place it names itself. */
+function decodeFirst(bytes: Buffer): DecodedLine {
+  const decoded = decodeLine(bytes, claimedPlace(bytes) ?? EMPTY_HEAD);
+  if (!decoded.ok || decoded.entry.type === "session_started") return decoded;
+  return { ok: false, problem: { code: "bad_order", message: "no file begins with such an entry: lines before it are missing" } };
 }
 
 /**
  * A whole entry at the end of the file that lacks only its line break: nothing stands there, or NUL bytes of a block that a power cut left
  * unwritten, or one other byte, which was the line break before it was changed.
  */
-function decodeUnfinished(bytes: Buffer, head: ChainHead): Pick<ScannedLine, "entry" | "head" | "bytes"> | undefined {
+function decodeUnfinished(
+  bytes: Buffer,
+  decode: (line: Buffer) => DecodedLine,
+): Pick<ScannedLine, "entry" | "head" | "bytes"> | undefined {
   let end = bytes.length;
   while (end > 0 && bytes[end - 1] === 0) end -= 1;
   for (const length of new Set([bytes.length, end, bytes.length - 1])) {
     const line = bytes.subarray(0, Math.max(0, length));
-    const decoded = decodeLine(line, head);
+    const decoded = decode(line);
     if (decoded.ok) return { entry: decoded.entry, head: decoded.head, bytes: line };
   }
   return undefined;

@@ -1,8 +1,9 @@
 import { utf8Bytes } from "../base/text.ts";
 import type { Segment } from "../protocol/segment.ts";
-import type { EntryOf } from "./entry.ts";
+import type { SystemItem } from "../protocol/system-item.ts";
 import { contentOfSegments, type LoggedItem } from "./logged-item.ts";
 import { extendDigest, type Pending, type SessionState } from "./session-state.ts";
+import type { UserInput } from "./user-input.ts";
 
 /** What waits, and what a request takes of it (docs/session-log.md, "One entry, one fold"). All of it derived, nothing stored twice. */
 
@@ -80,11 +81,18 @@ export function promptDigestWith(state: SessionState, take: Take): string {
   return take.items.reduce(extendDigest, state.promptDigest);
 }
 
-/** How much an input or item counts against the bounds of N9. */
-export function pendingOfInput(input: EntryOf<"user_input">, seq: number): Pending {
-  return { kind: "input", id: input.id, seq, bytes: segmentsBytes(input.segments), input };
+/** Where what is pending was accepted: place and time of its entry, and which of the entry's items it is. */
+export interface AcceptedAt {
+  readonly seq: number;
+  readonly ts: number;
 }
 
-export function pendingOfItem(item: EntryOf<"system_items">["items"][number], seq: number): Pending {
-  return { kind: "item", id: item.id, seq, bytes: utf8Bytes(item.body), item };
+/** An input as it waits, with how much it counts against the bounds of N9. */
+export function pendingOfInput(input: UserInput, { seq, ts }: AcceptedAt): Pending {
+  return { kind: "input", id: input.id, seq, ts, bytes: segmentsBytes(input.segments), input };
+}
+
+/** An item as it waits, likewise. */
+export function pendingOfItem(item: SystemItem, { seq, ts, index }: AcceptedAt & { readonly index: number }): Pending {
+  return { kind: "item", id: item.id, seq, ts, index, bytes: utf8Bytes(item.body), item };
 }

@@ -44,6 +44,7 @@ describe("a repair", () => {
       entries: 7,
       head: (await verify(folder.directory)).head,
       torn: false,
+      lost: [],
     });
   });
 

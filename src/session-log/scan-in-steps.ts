@@ -1,6 +1,7 @@
 import { setImmediate as nextTick } from "node:timers/promises";
 import { abortReason } from "../base/clock.ts";
-import { type ScanEnd, type ScannedLine, walkLog } from "./log-scan.ts";
+import { EMPTY_HEAD } from "./line.ts";
+import type { LineWalk, ScanEnd, ScannedLine } from "./log-scan.ts";
 
 /** Lines between two looks at the signal, and the bytes that count as much. */
 const LINES_A_TICK = 500;
@@ -13,15 +14,14 @@ export interface StepOptions {
 }
 
 /**
- * `scanLog` for commands: lets the event loop run every few hundred lines, so that Ctrl-C and a closed pipe end a walk through a log of
+ * `scanLines` for commands: lets the event loop run every few hundred lines, so that Ctrl-C and a closed pipe end a walk through a log of
  * any size. `onLine` may object as there. Throws the abort reason.
  */
 export async function scanInSteps(
-  file: string,
+  lines: LineWalk,
   onLine: (line: ScannedLine) => string | undefined,
   { signal, between }: StepOptions = {},
 ): Promise<ScanEnd> {
-  const lines = walkLog(file);
   try {
     let linesLeft = LINES_A_TICK;
     let bytesLeft = BYTES_A_TICK;
@@ -40,6 +40,6 @@ export async function scanInSteps(
     }
     return step.value;
   } finally {
-    lines.return({ kind: "whole", size: 0 }); // Closes the file when the walk was left early.
+    lines.return({ kind: "whole", file: "", head: EMPTY_HEAD, size: 0, line: 1 }); // Closes the file when the walk was left early.
   }
 }

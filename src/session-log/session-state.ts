@@ -7,6 +7,7 @@ import { NO_USAGE, type TurnOutcome, type TurnTrigger, type Usage } from "../pro
 import type { SystemItem } from "../protocol/system-item.ts";
 import type { EntryOf } from "./entry.ts";
 import type { LoggedItem, LoggedToolResult } from "./logged-item.ts";
+import type { UserInput } from "./user-input.ts";
 
 /** An accepted input or injection that no request has taken yet. */
 export type Pending =
@@ -14,10 +15,20 @@ export type Pending =
       readonly kind: "input";
       readonly id: string;
       readonly seq: number;
+      readonly ts: number;
       readonly bytes: number;
-      readonly input: EntryOf<"user_input">;
+      readonly input: UserInput;
     }
-  | { readonly kind: "item"; readonly id: string; readonly seq: number; readonly bytes: number; readonly item: SystemItem };
+  | {
+      readonly kind: "item";
+      readonly id: string;
+      readonly seq: number;
+      readonly ts: number;
+      /** Its place among the items of its entry. */
+      readonly index: number;
+      readonly bytes: number;
+      readonly item: SystemItem;
+    };
 
 /** A batch of tool calls that does not have all its results yet. */
 export interface OpenBatch {
@@ -98,7 +109,7 @@ export interface SessionState {
   bucket: { readonly tokens: number; readonly ts: number };
   /** By `submission` or `notify.id`, oldest first, bounded. */
   readonly answered: Map<string, Answered>;
-  /** Every call id of the session: a provider may repeat one. */
+  /** The id of every call in the history, open ones included: a provider may repeat one, and each call needs a result of its own. */
   readonly callIds: Set<string>;
   usage: Usage;
   /** Usage of the newest answer: the size of the context. */

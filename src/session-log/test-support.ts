@@ -3,14 +3,17 @@ import { mkdtempSync, readFileSync, realpathSync, rmSync, writeFileSync } from "
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { SystemItem } from "../protocol/system-item.ts";
+import { continuationOf } from "./carried.ts";
 import type { EntryOf, LogEntry, NewEntry } from "./entry.ts";
+import { FIRST_FILE } from "./file-names.ts";
 import { applyEntry, checkEntry } from "./fold.ts";
 import { type ChainHead, EMPTY_HEAD } from "./line.ts";
-import { FIRST_FILE, LogFile } from "./log-file.ts";
-import { scanLog } from "./log-scan.ts";
+import { LogFile } from "./log-file.ts";
+import { type LineWalk, scanLines, walkFile } from "./log-scan.ts";
 import type { LoggedAnswerItem } from "./logged-item.ts";
 import { chooseTake, promptDigestWith, type Take } from "./pending.ts";
 import { emptyState, type SessionState } from "./session-state.ts";
+import { walkNewest, walkSession } from "./walk-session.ts";
 
 /** For tests: a folder of its own that goes with the test. */
 export interface TestSession extends Disposable {
@@ -185,6 +188,12 @@ export class DiskSession implements Disposable {
     return this;
   }
 
+  /** Begins a new file here, as a Pod does when the file is long enough. */
+  rotate(): this {
+    applyEntry(this.state, this.log.rotate(continuationOf(this.state, this.log.head), 1_000_000 + this.state.lastSeq));
+    return this;
+  }
+
   /** One whole turn with a tool call: nine entries. */
   turn(): this {
     const { state } = this;
@@ -205,10 +214,120 @@ export class DiskSession implements Disposable {
   }
 }
 
-/** The fold of a log file, as a restore makes it. */
+/** Makes a session of any legal shape: `choose(n)` is asked for each decision. */
+export class RandomSession {
+  readonly accepted = new Set<string>();
+  #ids = 0;
+  /** A request that was built and not recorded yet, as while an adapter waits. */
+  #built: { readonly take: Take; readonly through: number } | undefined;
+
+  next(state: SessionState, choose: (options: number) => number): NewEntry[] {
+    const built = this.#built;
+    if (built) {
+      // Between building and recording only what does not touch the history can come.
+      if (choose(2) === 0) return [this.#outside(state, choose)];
+      this.#built = undefined;
+      return [request(state, built)];
+    }
+    return choose(4) > 0 ? this.#inside(state, choose) : [this.#outside(state, choose)];
+  }
+
+  #outside(state: SessionState, choose: (options: number) => number): NewEntry {
+    switch (choose(5)) {
+      case 0:
+        return input(this.#id("input"), {
+          waitsFor: choose(2) === 0 ? "turn" : "request",
+          ...(choose(2) === 0 ? {} : { submission: this.#id("sub", false) }),
+        });
+      case 1: {
+        const list = Array.from({ length: 1 + choose(3) }, () => {
+          const owner = [...state.pending.values()].find((pending) => pending.kind === "input");
+          return notification(this.#id("item"), {
+            wake: choose(2) === 0,
+            ...(owner && choose(2) === 0 ? { for: owner.id } : {}),
+          });
+        });
+        return {
+          ...items(...list),
+          ...(choose(2) === 0 ? { answers: { id: this.#id("notify", false), state: "pending" } } : {}),
+        };
+      }
+      case 2:
+        return { type: "config_changed", changes: choose(2) === 0 ? { reasoning: "high" } : { model: "script:/other.yaml" } };
+      default:
+        return items(notification(this.#id("item"), { wake: choose(2) === 0 }));
+    }
+  }
+
+  #inside(state: SessionState, choose: (options: number) => number): NewEntry[] {
+    const { turn, batch } = state;
+    if (!turn)
+      return choose(8) === 0
+        ? [{ type: "closed", reason: "stopped" }]
+        : [turnStarted(state.turns + 1, choose(2) === 0 ? "user" : "notification")];
+    const open = [...(batch?.calls.values() ?? [])].filter((one) => !one.result);
+    if (choose(12) === 0) return this.#crash(state);
+    if (turn.phase === "paused") {
+      if (choose(3) > 0) return [{ type: "turn_resumed", turn: turn.turn }];
+      return [...open.map((one) => result(one.callId)), turnEnded(turn.turn, "abandoned")];
+    }
+    if (choose(10) === 0) return [{ type: "turn_paused", turn: turn.turn }];
+    const one = open[choose(Math.max(1, open.length))];
+    if (one) return one.started || choose(3) === 0 ? [result(one.callId)] : [{ type: "tool_started", call_id: one.callId }];
+    if (state.requestOpen) {
+      // Another attempt, or the answer.
+      if (choose(4) === 0) return this.#request(state, choose);
+      const calls = Array.from({ length: choose(4) }, () => call(this.#id("call", false)));
+      return [answer(...(choose(2) === 0 ? [says("some words")] : []), ...calls)];
+    }
+    if (turn.finished) return [turnEnded(turn.turn)];
+    if (choose(8) === 0) return [turnEnded(turn.turn, choose(2) === 0 ? "failed" : "cancelled")];
+    return this.#request(state, choose);
+  }
+
+  #request(state: SessionState, choose: (options: number) => number): NewEntry[] {
+    const take = chooseTake(state, choose(2) === 0 ? 60 : 1_000_000);
+    this.#built = { take, through: state.lastSeq };
+    return this.next(state, choose);
+  }
+
+  /** What a restore commits (docs/session-log.md, Restore). */
+  #crash(state: SessionState): NewEntry[] {
+    const turn = state.turn?.turn ?? 0;
+    const open = [...(state.batch?.calls.values() ?? [])].filter((one) => !one.result);
+    return [
+      ...open.map((one) => result(one.callId)),
+      turnEnded(turn, "interrupted"),
+      items(notification(this.#id("item"), { wake: false })),
+    ];
+  }
+
+  #id(prefix: string, isItem = true): string {
+    this.#ids += 1;
+    const id = `${prefix}_${this.#ids}`;
+    if (isItem) this.accepted.add(id);
+    return id;
+  }
+}
+
+/** The fold of a session's first file. */
 export function replay(file: string): SessionState {
+  return replayLines(walkFile(file));
+}
+
+/** The fold of a session, as a restore makes it: from its newest file alone. */
+export function replayNewest(directory: string): SessionState {
+  return replayLines(walkNewest(directory));
+}
+
+/** The fold of all files of a session. */
+export function replayAll(directory: string): SessionState {
+  return replayLines(walkSession(directory));
+}
+
+function replayLines(lines: LineWalk): SessionState {
   const state = emptyState();
-  const end = scanLog(file, ({ entry }) => {
+  const end = scanLines(lines, ({ entry }) => {
     const objection = checkEntry(state, entry);
     if (objection === undefined) applyEntry(state, entry);
     return objection;
@@ -226,9 +345,9 @@ export function writeLines(file: string, lines: readonly string[]): void {
   writeFileSync(file, lines.map((line) => `${line}\n`).join(""));
 }
 
-/** Lines of a log with these entries; `unknown` bodies are written as they are, so that a test can forge what nobody writes. */
-export function chainOf(bodies: readonly object[]): string[] {
-  let head: ChainHead = EMPTY_HEAD;
+/** Lines of a log with these entries, behind `from`; `unknown` bodies are written as they are, so that a test can forge what nobody writes. */
+export function chainOf(bodies: readonly object[], from: ChainHead = EMPTY_HEAD): string[] {
+  let head = from;
   return bodies.map((body) => {
     const seq = head.seq + 1;
     const covered = `${JSON.stringify({ seq, ts: 1000 + seq, ...body }).slice(0, -1)},"prev":"${head.hash}"`;

@@ -9,6 +9,7 @@ export function toEvents(entry: LogEntry): CommittedEvent[] {
   const place = { seq, index: 0, ts };
   switch (entry.type) {
     case "session_started": {
+      if (entry.continues) return []; // A new file is nothing that happened to the session.
       const { session, pod, cwd, config } = entry;
       return [{ type: "session_started", ...place, session, pod, model: config.model, cwd }];
     }

@@ -31,11 +31,18 @@ describe("verifying", () => {
     const { seq, hash } = mark;
     expect(await verify(folder.directory, { mark, nowMs: 4500 })).toEqual({
       ok: true,
+      files: 1,
       entries: ENTRIES,
       head: { seq, hash },
       head_mark_age_ms: 3500,
     });
-    expect(await verify(folder.directory)).toEqual({ ok: true, entries: ENTRIES, head: { seq, hash }, head_mark_age_ms: null });
+    expect(await verify(folder.directory)).toEqual({
+      ok: true,
+      files: 1,
+      entries: ENTRIES,
+      head: { seq, hash },
+      head_mark_age_ms: null,
+    });
   });
 
   const tampering: {

@@ -1,12 +1,13 @@
 import { readdirSync } from "node:fs";
-import { join } from "node:path";
+import { dirname } from "node:path";
 import type { LogEntry } from "./entry.ts";
+import { listFiles } from "./file-names.ts";
 import { applyEntry, checkEntry } from "./fold.ts";
 import type { ChainHead, LineProblem } from "./line.ts";
-import { FIRST_FILE } from "./log-file.ts";
-import type { ScanEnd, ScannedLine } from "./log-scan.ts";
+import type { LineWalk, ScanEnd, ScannedLine } from "./log-scan.ts";
 import { scanInSteps } from "./scan-in-steps.ts";
 import { emptyState, type SessionState } from "./session-state.ts";
+import { walkSession } from "./walk-session.ts";
 
 /** A place of the log that was synced, remembered outside of it (the registry's row): what makes a cut end noticeable. */
 export interface HeadMark {
@@ -16,7 +17,7 @@ export interface HeadMark {
   readonly atMs: number;
 }
 
-/** The first line that is not as it was written. `line` counts from 1, `byte` (from 0) is where it begins. */
+/** The first line that is not as it was written. `line` counts from 1 in its file, `byte` (from 0) is where it begins there. */
 export interface BadLine {
   readonly file: string;
   readonly line: number;
@@ -26,8 +27,9 @@ export interface BadLine {
   readonly message: string;
 }
 
-/** An unfinished end of the file. Not damage: the next start mends it. */
+/** An unfinished end of the newest file. Not damage: the next start mends it. */
 export interface TornTail {
+  readonly file: string;
   readonly line: number;
   readonly byte: number;
   readonly bytes: number;
@@ -38,6 +40,8 @@ export interface TornTail {
 /** What a log proves. */
 export interface VerifyReport {
   readonly ok: boolean;
+  /** Files there are. */
+  readonly files: number;
   /** Sound entries up to the first bad line, or all of them. */
   readonly entries: number;
   readonly first_bad?: BadLine;
@@ -63,24 +67,26 @@ export interface FoldVisitor {
 }
 
 /**
- * Checks every line of the log in `directory`: its own bytes, its link to the line before, its meaning where it stands, and the end
- * against the head mark (L7). Reads only, needs memory for one line and what is pending, works beside a living Pod (a line that is being
+ * Checks every line of the log in `directory`, through all its files: its own bytes, its link to the line before, its meaning where it
+ * stands (of the first line of a later file, that the state it carries is the one before it), and the end against the head mark (L7). Reads only, needs memory for one line and what is pending, works beside a living Pod (a line that is being
  * written is a torn tail). Throws `not_found` and `storage_failed`, and `damaged` for what is no file.
  */
 export async function verify(directory: string, options: VerifyOptions = {}): Promise<VerifyReport> {
   return (await foldLog(directory, { ...options, keepHistory: false })).report;
 }
 
-/** {@link verify}, with the fold of what is sound. Without `keepHistory` the state's history stays empty. */
+/**
+ * {@link verify}, with the fold of what is sound. Without `keepHistory` the state's history stays empty. `lines` = walk through these
+ * instead of through the whole session.
+ */
 export async function foldLog(
   directory: string,
-  options: VerifyOptions & { readonly keepHistory: boolean; readonly visitor?: FoldVisitor },
+  options: VerifyOptions & { readonly keepHistory: boolean; readonly visitor?: FoldVisitor; readonly lines?: LineWalk },
 ): Promise<{ readonly report: VerifyReport; readonly state: SessionState; readonly end: ScanEnd }> {
-  const { mark, signal, visitor, keepHistory } = options;
-  const file = join(directory, FIRST_FILE);
+  const { mark, signal, visitor, keepHistory, lines = walkSession(directory) } = options;
   const state = emptyState();
   let head: ChainHead | null = null;
-  let atMark: { readonly hash: string; readonly line: number; readonly byte: number } | undefined;
+  let atMark: ScannedLine | undefined;
 
   const accept = (line: ScannedLine): string | undefined => {
     const objection = checkEntry(state, line.entry);
@@ -94,22 +100,23 @@ export async function foldLog(
       state.items.length = 0;
     }
     head = line.head;
-    if (line.head.seq === mark?.seq) atMark = { hash: line.head.hash, line: line.line, byte: line.start };
+    if (line.head.seq === mark?.seq) atMark = line;
     return undefined;
   };
 
-  const end = await scanInSteps(file, accept, { signal });
+  const end = await scanInSteps(lines, accept, { signal });
   const completed = end.kind === "torn" && end.complete !== undefined && accept(end.complete) === undefined;
   const newest: ChainHead | null = head;
   const report = {
+    files: directory === "" ? 1 : listFiles(directory).length,
     entries: state.lastSeq,
     ...(end.kind === "torn"
-      ? { torn: { line: end.line, byte: end.start, bytes: end.size - end.start, complete: completed } }
+      ? { torn: { file: end.file, line: end.line, byte: end.start, bytes: end.size - end.start, complete: completed } }
       : {}),
     head: newest,
     head_mark_age_ms: mark ? Math.max(0, (options.nowMs ?? Date.now()) - mark.atMs) : null,
   };
-  const firstBad = findFirstBad(file, end, { newest, mark, atMark });
+  const firstBad = findFirstBad(end, { newest, mark, atMark });
   return {
     report: firstBad === undefined ? { ok: true, ...report } : { ok: false, first_bad: firstBad, ...report },
     state,
@@ -120,22 +127,23 @@ export async function foldLog(
 interface Found {
   readonly newest: ChainHead | null;
   readonly mark: HeadMark | null | undefined;
-  readonly atMark: { readonly hash: string; readonly line: number; readonly byte: number } | undefined;
+  readonly atMark: ScannedLine | undefined;
 }
 
-function findFirstBad(file: string, end: ScanEnd, { newest, mark, atMark }: Found): BadLine | undefined {
-  if (mark && atMark && atMark.hash !== mark.hash) {
+function findFirstBad(end: ScanEnd, { newest, mark, atMark }: Found): BadLine | undefined {
+  if (mark && atMark && atMark.head.hash !== mark.hash) {
     const message = `the chain up to here is sound, but entry ${mark.seq} is not the one that was synced (hash ${mark.hash.slice(0, 12)}…): the log was rewritten`;
-    return { file, line: atMark.line, byte: atMark.byte, problem: "rewritten", message };
+    return { file: atMark.file, line: atMark.line, byte: atMark.start, problem: "rewritten", message };
   }
+  const { file } = end;
   if (end.kind === "damaged") {
     return { file, line: end.line, byte: end.start, problem: end.problem.code, message: end.problem.message };
   }
-  const line = (newest?.seq ?? 0) + 1;
-  const byte = end.kind === "torn" ? end.start : end.size;
   if (mark && mark.seq > (newest?.seq ?? 0)) {
     const message = `the log ends with entry ${newest?.seq ?? 0}, but entry ${mark.seq} was synced: its end was cut off${repairNote(file)}`;
-    return { file, line, byte, problem: "cut", message };
+    const completed = end.kind === "torn" && end.complete?.head.seq === newest?.seq;
+    const byte = end.kind === "torn" ? end.start : end.size;
+    return { file, line: completed ? end.line + 1 : end.line, byte, problem: "cut", message };
   }
   if (newest === null) return { file, line: 1, byte: 0, problem: "empty", message: "it holds no entry" };
   return undefined;
@@ -143,8 +151,7 @@ function findFirstBad(file: string, end: ScanEnd, { newest, mark, atMark }: Foun
 
 /** A repair cuts the log on purpose; the mark is renewed at the next start. */
 function repairNote(file: string): string {
-  const folder = file.slice(0, -FIRST_FILE.length);
-  const saved = readdirSync(folder).filter((name) => name.startsWith(`${FIRST_FILE}.damaged-`));
+  const saved = readdirSync(dirname(file)).filter((name) => /^\d+\.jsonl\.damaged-/.test(name));
   return saved.length === 0
     ? ""
     : ` (it was repaired: ${saved.sort().join(", ")} holds what was there; the next start renews the mark)`;

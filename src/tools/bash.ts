@@ -34,7 +34,7 @@ type Input = z.infer<typeof Input>;
 export const bashTool: Tool<Input> = {
   name: "Bash",
   description:
-    "Runs a command with bash in the working directory, without input, and shows its output (stdout and stderr together) and exit code. Each call is a new shell; everything it started is ended when the command ends, so nothing goes on in the background. Write to stderr with >&2, not /dev/stderr. For files prefer Read, Write and Edit.",
+    "Runs a command with bash in the working directory, without input, and shows its output (stdout and stderr together) and exit code. Each call is a new shell; everything it started is ended when the command ends, so nothing goes on in the background. Write to stderr with >&2, not /dev/stderr. For files prefer Read, Write, Edit, Glob and Grep.",
   input: Input,
   effect: "write",
   async run(input, context) {

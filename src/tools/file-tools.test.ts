@@ -69,7 +69,7 @@ describe("Read", () => {
       `readme.txt does not exist. In ${context.cwd} there is: Read-Me.md.`,
     );
     expect((await call(readTool, { path: "no/where" }, context)).shown).toContain(`in ${context.cwd} there is no no`);
-    expect((await call(readTool, { path: "dir" }, context)).shown).toContain("is a directory. Use Bash to list it");
+    expect((await call(readTool, { path: "dir" }, context)).shown).toContain("is a directory. List it with Glob");
     expect((await call(readTool, { path: "empty/x" }, context)).isError).toBe(true);
   });
 

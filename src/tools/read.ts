@@ -31,7 +31,7 @@ type Input = z.infer<typeof Input>;
 export const readTool: Tool<Input> = {
   name: "Read",
   description:
-    "Shows a text file, or lines of it, exactly as stored (CRLF as LF, no line numbers). A first line in brackets is a note, not content. Names binary files without showing them. Not for directories: list those with Bash.",
+    "Shows a text file, or lines of it, exactly as stored (CRLF as LF, no line numbers). A first line in brackets is a note, not content. Names binary files without showing them. Not for directories: list those with Glob.",
   input: Input,
   effect: "read",
   // The order of calls on one file is kept by the name the model used; the real path is known only later.
@@ -48,7 +48,7 @@ async function read(input: Input, context: ToolContext): Promise<ToolOutput> {
   if (path.missing.length > 0) return refused(await missingText(input.path, path));
   const opened = await scope.openFile(path);
   if (!opened.ok) {
-    const hint = opened.reason.endsWith("is a directory.") ? " Use Bash to list it: ls." : "";
+    const hint = opened.reason.endsWith("is a directory.") ? " List it with Glob." : "";
     return refused(`${opened.reason}${hint}`);
   }
   try {

@@ -38,7 +38,7 @@ describe("arguments of a tool call", () => {
 describe("a tool's name", () => {
   it.each(["read_file", "Bash ", "bash", "__proto__", "constructor", "toString", ""])("is not %j (B76)", (name) => {
     expect(findTool(tools, name)).toBeUndefined();
-    expect(unknownToolMessage(name, tools)).toContain("The tools are: Bash, Read, Write, Edit.");
+    expect(unknownToolMessage(name, tools)).toContain("The tools are: Bash, Read, Write, Edit, Glob, Grep.");
   });
 
   it("is guessed where it is near", () => {
@@ -52,7 +52,7 @@ describe("a tool's name", () => {
 describe("the tool set", () => {
   it("of a read-only Pod has nothing that writes (B118)", () => {
     const readOnly = toolSet({ readOnly: true });
-    expect(readOnly.map((tool) => tool.name)).toEqual(["Read"]);
+    expect(readOnly.map((tool) => tool.name)).toEqual(["Read", "Glob", "Grep"]);
     expect(readOnly.every((tool) => tool.effect === "read")).toBe(true);
   });
 

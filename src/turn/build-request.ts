@@ -27,10 +27,10 @@ export class RequestBuilder {
     const { items } = state;
     const known = this.#items.length;
     if (known > items.length || (known > 0 && !sameItem(this.#items[known - 1], items[known - 1]))) this.#items = [...items];
-    else this.#items.push(...items.slice(known));
+    else for (const item of items.slice(known)) this.#items.push(item); // Not spread: a long history has more items than a call takes.
     const prompt: Prompt = { system: state.system, tools: state.tools, items: this.#items };
     const built = { through: state.lastSeq, take, prompt, promptDigest: promptDigestWith(state, take) };
-    this.#items.push(...take.items.map(fromLoggedItem));
+    for (const item of take.items) this.#items.push(fromLoggedItem(item));
     return built;
   }
 }

@@ -3,7 +3,7 @@ import type { TurnOutcome } from "../protocol/status.ts";
 import type { NewEntry } from "../session-log/entry.ts";
 import type { SessionState } from "../session-log/session-state.ts";
 import { openCalls, syntheticResult } from "./restore.ts";
-import { makeReminder } from "./system-item-body.ts";
+import { reminderEntries } from "./system-item-body.ts";
 
 /**
  * The entries that end the open turn: a result for every call that has none (I5), `turn_ended`, and for an end the model should know
@@ -24,14 +24,15 @@ export function closeTurnEntries(state: Readonly<SessionState>, outcome: TurnOut
   }
   entries.push({ type: "turn_ended", turn: turn.turn, outcome, ...(error ? { error } : {}) });
   const text = reminderText(outcome, error);
-  if (text) entries.push({ type: "system_items", items: [makeReminder(`turn_${outcome}`, text, state.config.prompts)] });
+  if (text) entries.push(...reminderEntries(state, `turn_${outcome}`, text));
   return entries;
 }
 
 function reminderText(outcome: TurnOutcome, error: TurnError | undefined): string | undefined {
   switch (outcome) {
     case "failed":
-      return `The last turn failed before it was finished: ${error?.message ?? "unknown error"}`;
+      // Only our own name for the error: its message quotes servers and proxies, and a reminder speaks with the operator's trust (N14).
+      return `The last turn failed before it was finished (${error?.code.replaceAll("_", " ") ?? "unknown error"}).`;
     case "interrupted":
       return "The last turn was interrupted: the Pod was stopped while it ran. What you see above is what was recorded.";
     case "completed":

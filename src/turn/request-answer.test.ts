@@ -2,7 +2,8 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { verifies } from "../../test/support/verifies.ts";
 import type { ModelFailure } from "../llm/model.ts";
-import { calls, FakeModel, fails, fakeTool, hangs, say, signal, TurnBench } from "./test-support.ts";
+import type { StopReason } from "../protocol/event.ts";
+import { answer, calls, FakeModel, fails, fakeTool, hangs, type Play, say, signal, TurnBench } from "./test-support.ts";
 
 const OVERLOADED = { code: "overloaded", retryable: true } as const;
 
@@ -141,6 +142,40 @@ describe("a trouble that a retry would meet again", () => {
     using bench = new TurnBench({ model });
     expect(await bench.turn("go")).toEqual({ kind: "failed", error: { code, message: "no" } });
     expect(model.attempts).toEqual([1]);
+  });
+});
+
+describe("an answer without text or call (B80)", () => {
+  const silent =
+    (stop: StopReason): Play =>
+    () =>
+      answer(
+        [
+          { kind: "message", text: " \n" },
+          { kind: "reasoning", text: "hm" },
+        ],
+        stop,
+      );
+
+  it("is tried again, and leaves nothing", async () => {
+    const model = new FakeModel(silent("end"), say("now"));
+    using bench = new TurnBench({ model });
+    expect(await bench.turn("go")).toEqual({ kind: "completed" });
+    expect(bench.entries().filter((entry) => entry.type === "assistant_items")).toHaveLength(1);
+    expect(bench.live.map((event) => event.type)).toEqual(["text_delta", "live_reset", "retry", "text_delta"]);
+  });
+
+  it.each([
+    ["end", "empty_answer", 3],
+    ["other", "empty_answer", 3],
+    ["refusal", "refused", 1],
+    ["content_filter", "refused", 1],
+    ["max_tokens", "empty_answer", 1],
+  ] as const)("for ever ends the turn with a reason: %s", async (stop, code, attempts) => {
+    using bench = new TurnBench({ model: new FakeModel(silent(stop)) });
+    expect(await bench.turn("go")).toMatchObject({ kind: "failed", error: { code } });
+    expect(bench.model.attempts).toHaveLength(attempts);
+    expect(bench.types()).not.toContain("assistant_items");
   });
 });
 

@@ -1,7 +1,7 @@
 import type { NewEntry } from "../session-log/entry.ts";
 import type { LoggedToolResult } from "../session-log/logged-item.ts";
 import type { OpenCall, SessionState } from "../session-log/session-state.ts";
-import { makeReminder } from "./system-item-body.ts";
+import { reminderEntries } from "./system-item-body.ts";
 
 /** Result of a call that had started when its process died: it is never run again (field report B40). */
 export const INTERRUPTED_CALL =
@@ -27,7 +27,7 @@ export function restoreEntries(state: SessionState): NewEntry[] {
   entries.push({ type: "turn_ended", turn: turn.turn, outcome: "interrupted" });
   const text =
     "The last turn was interrupted: the process that ran it ended unexpectedly. What you see above is what was recorded. Calls marked as interrupted may or may not have taken effect.";
-  entries.push({ type: "system_items", items: [makeReminder("turn_interrupted", text, state.config.prompts)] });
+  entries.push(...reminderEntries(state, "turn_interrupted", text));
   return entries;
 }
 

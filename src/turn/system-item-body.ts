@@ -5,6 +5,8 @@ import { renderTemplate } from "../config/prompts.ts";
 import type { Chain, Origin } from "../protocol/chain.ts";
 import type { SessionConfig } from "../protocol/session-config.ts";
 import { type SystemItem, type SystemItemContent, TRUST_BY_KIND } from "../protocol/system-item.ts";
+import type { NewEntry } from "../session-log/entry.ts";
+import type { SessionState } from "../session-log/session-state.ts";
 
 /** The one place where system items are made: typed payload in, item with the exact text for the model out (S4, S5). */
 
@@ -47,7 +49,21 @@ export function makeSystemItem(parts: SystemItemParts, prompts: SessionConfig["p
   };
 }
 
-/** A reminder of the Pod process to its model. It never wakes: it enters whatever request comes next. */
+/**
+ * The entry of a reminder, unless the same one still waits: a turn that fails again and again before its first request says so once, and
+ * does not fill the bounds that notifications share with it (N9).
+ */
+export function reminderEntries(state: Readonly<SessionState>, topic: string, text: string): NewEntry[] {
+  for (const pending of state.pending.values()) {
+    if (pending.kind === "item" && pending.item.kind === "reminder" && pending.item.payload.text === text) return [];
+  }
+  return [{ type: "system_items", items: [makeReminder(topic, text, state.config.prompts)] }];
+}
+
+/**
+ * A reminder of the Pod process to its model. It never wakes: it enters whatever request comes next. Its text is the operator's (N14):
+ * nothing that came from outside, such as a server's words, may stand in it.
+ */
 export function makeReminder(topic: string, text: string, prompts: SessionConfig["prompts"]): SystemItem {
   const content = { kind: "reminder", payload: { topic, text } } as const;
   return makeSystemItem({ content, origin: { by: "process" }, chain: { id: newId("chain"), hops: 0 }, wake: false }, prompts);

@@ -1,7 +1,7 @@
-import { fdatasync, ftruncateSync, mkdtempSync, readFileSync, rmSync, writeSync } from "node:fs";
+import { fdatasync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import * as z from "zod";
+import { FakeToolInput } from "../../test/support/fake-tool-input.ts";
 import { abortReason, type Clock } from "../base/clock.ts";
 import type { AnswerItem, Item } from "../llm/item.ts";
 import type { Model, ModelEvent, ModelFailure, ModelRequest, Prompt } from "../llm/model.ts";
@@ -10,7 +10,8 @@ import type { LiveEvent, StopReason } from "../protocol/event.ts";
 import type { Limits } from "../protocol/session-config.ts";
 import { type LogEntry, type NewEntry, readEntry } from "../session-log/entry.ts";
 import { applyEntry, checkEntry } from "../session-log/fold.ts";
-import { type LogDisk, LogFile } from "../session-log/log-file.ts";
+import { LogDisk } from "../session-log/log-disk.ts";
+import { LogFile } from "../session-log/log-file.ts";
 import { emptyState, type SessionState } from "../session-log/session-state.ts";
 import { createScopeGuard } from "../tools/scope-guard.ts";
 import type { Tool, ToolContext, ToolOutput } from "../tools/tool.ts";
@@ -113,8 +114,13 @@ export function fakeTool(
   run: (input: { readonly x: string }, context: ToolContext) => Promise<ToolOutput> | ToolOutput,
   effect: Tool["effect"] = "read",
 ): Tool {
-  const input = z.strictObject({ x: z.string().default("") });
-  return { name, description: name, input, effect, run: async (given, context) => run(input.parse(given), context) };
+  return {
+    name,
+    description: name,
+    input: FakeToolInput,
+    effect,
+    run: async (given, context) => run(FakeToolInput.parse(given), context),
+  };
 }
 
 /** A clock that the test moves. Sleeps end at once unless `holds` is set; all are recorded. */
@@ -143,17 +149,11 @@ export class FakeClock implements Clock {
 }
 
 /** A disk whose next sync waits until the test lets it go. */
-export class SlowDisk implements LogDisk {
+export class SlowDisk extends LogDisk {
   readonly #held: (() => void)[] = [];
   holdsSync = false;
 
-  write(descriptor: number, bytes: Buffer, offset: number, position: number): number {
-    return writeSync(descriptor, bytes, offset, bytes.length - offset, position);
-  }
-  truncate(descriptor: number, size: number): void {
-    ftruncateSync(descriptor, size);
-  }
-  sync(descriptor: number, done: (error: Error | null) => void): void {
+  override sync(descriptor: number, done: (error: Error | null) => void): void {
     if (this.holdsSync) this.#held.push(() => fdatasync(descriptor, done));
     else fdatasync(descriptor, done);
   }

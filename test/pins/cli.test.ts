@@ -26,7 +26,7 @@ A runtime for LLM agents that stay awake for each other. Without a command, in a
 Commands:
   run      run one task and stream the answer; the exit code is the turn's outcome
   start    start a Pod in the background and print its name
-  ps       list living Pods: status, turn, model, tokens
+  ps       list living Pods: status, turn, tokens (in/out), model
   attach   talk with a Pod in this terminal; a stopped one is restored
   send     send a task to a living Pod
   notify   tell a Pod something; returns when it is durable, wakes it if it is idle

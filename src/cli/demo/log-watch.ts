@@ -1,17 +1,16 @@
 import { watch } from "node:fs";
-import { join } from "node:path";
 import { AppError } from "../../base/errors.ts";
 import type { LogEntry } from "../../session-log/entry.ts";
-import { FIRST_FILE } from "../../session-log/log-file.ts";
-import { scanLog } from "../../session-log/log-scan.ts";
+import { scanLines } from "../../session-log/log-scan.ts";
+import { walkSession } from "../../session-log/walk-session.ts";
 
 /** Longest wait for something the demo is sure of. */
 const DEADLINE_MS = 10_000;
 
-/** Every entry of a session's log, read from the file. */
+/** Every entry of a session's log, read from its files. */
 export function readEntries(directory: string): LogEntry[] {
   const entries: LogEntry[] = [];
-  scanLog(join(directory, FIRST_FILE), (line) => {
+  scanLines(walkSession(directory), (line) => {
     entries.push(line.entry);
     return undefined;
   });

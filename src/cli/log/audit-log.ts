@@ -1,20 +1,35 @@
+import { AppError } from "../../base/errors.ts";
 import { plural } from "../../base/text.ts";
+import { loadConfig } from "../../config/load-config.ts";
 import { openModel } from "../../llm/open-model.ts";
+import { builtInProviders, type ProviderDirectory } from "../../protocol/provider-settings.ts";
 import { type AuditReport, audit } from "../../session-log/audit.ts";
 import { toInert } from "../inert.ts";
 import { type CliIo, EXIT } from "../io.ts";
 import type { ParsedArgs } from "../parse-args.ts";
+import { placesOf } from "../reach.ts";
 import { findSession } from "./find-session.ts";
 import { badLineText, headText } from "./verify-log.ts";
 
 /** `wakeful log audit`: exit code 1 when a request is not what the log makes. */
 export async function auditLog(args: ParsedArgs, io: CliIo): Promise<number> {
   const { directory, row } = await findSession(args, io);
-  // Nothing is sent: bodies are rendered and thrown away, so any key does, and a wrong URL in the environment does no harm.
-  const env = { ...io.env, ANTHROPIC_API_KEY: "audit-sends-nothing", ANTHROPIC_BASE_URL: undefined };
-  const report = await audit(directory, (ref) => openModel(ref, { env }), { mark: row?.head ?? null, signal: io.signal });
+  // Nothing is sent: bodies are rendered and thrown away, so no key is needed, and a wrong URL in the environment does no harm.
+  const providers = providersOf(io);
+  const open = (ref: string) => openModel(ref, { env: {}, providers, rendersOnly: true });
+  const report = await audit(directory, open, { mark: row?.head ?? null, signal: io.signal });
   io.stdout.write(args.has("json") ? `${JSON.stringify(report)}\n` : `${toInert(sentence(report))}\n`);
   return report.ok ? EXIT.done : EXIT.failed;
+}
+
+/** The providers as configured; a configuration that cannot be read must not keep anybody from checking a log. */
+function providersOf(io: CliIo): ProviderDirectory {
+  try {
+    return loadConfig({ cwd: io.cwd, env: io.env, places: placesOf(io) }).providers.all;
+  } catch (thrown) {
+    if (thrown instanceof AppError) return builtInProviders({});
+    throw thrown;
+  }
 }
 
 function sentence(report: AuditReport): string {

@@ -1,7 +1,5 @@
-import { join } from "node:path";
 import { exportLog } from "../../session-log/export.ts";
 import { damageError } from "../../session-log/line.ts";
-import { FIRST_FILE } from "../../session-log/log-file.ts";
 import { toInert } from "../inert.ts";
 import { type CliIo, EXIT } from "../io.ts";
 import type { ParsedArgs } from "../parse-args.ts";
@@ -19,12 +17,12 @@ export async function exportLogCommand(args: ParsedArgs, io: CliIo): Promise<num
     signal: io.signal,
     between: () => readerCaughtUp(io.signal),
   });
-  const file = join(directory, FIRST_FILE);
   if (end.kind === "damaged") {
     // The JSON document tells of the damage itself: a second one behind it would be no JSON any more.
     if (format === "json") return EXIT.storage;
-    throw damageError(file, end.line, end.start, end.problem);
+    throw damageError(end.file, end.line, end.start, end.problem);
   }
-  if (end.size === 0 && format === "markdown") throw emptyLog(file);
-  return end.size === 0 ? EXIT.storage : EXIT.done;
+  if (end.head.seq > 0 || end.kind === "torn") return EXIT.done;
+  if (format === "markdown") throw emptyLog(end.file);
+  return EXIT.storage;
 }

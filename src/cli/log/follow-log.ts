@@ -1,4 +1,3 @@
-import { join } from "node:path";
 import { systemClock } from "../../base/clock.ts";
 import { AppError } from "../../base/errors.ts";
 import { connect, type PodConnection } from "../../client/connection.ts";
@@ -6,35 +5,33 @@ import { findLivingPod } from "../../client/find-pod.ts";
 import { follow } from "../../client/follow.ts";
 import { type Cursor, compareCursors } from "../../protocol/cursor.ts";
 import { type CommittedEvent, cursorOf, type Event } from "../../protocol/event.ts";
-import { damageError } from "../../session-log/line.ts";
-import { FIRST_FILE } from "../../session-log/log-file.ts";
-import { scanInSteps } from "../../session-log/scan-in-steps.ts";
 import { toEvents } from "../../session-log/to-events.ts";
 import { describeEvent } from "../describe-event.ts";
-import { toInertLine } from "../inert.ts";
+import { toInert, toInertLine } from "../inert.ts";
 import { type CliIo, EXIT } from "../io.ts";
 import type { ParsedArgs } from "../parse-args.ts";
 import { placesOf } from "../reach.ts";
 import { describeCommitted, entryHeader } from "./describe-committed.ts";
 import { countOption, findSession } from "./find-session.ts";
 import { inertJson } from "./log-output.ts";
-import { LOG_START, LogTail, type TailPlace } from "./log-tail.ts";
+import { LogTail } from "./log-tail.ts";
+import { placeOfLast } from "./place-of-last.ts";
 
 /** How often the log of a Pod that does not live is looked at. */
 const POLL_MS = 200;
 const DEFAULT_LAST = 10;
 
 /**
- * `wakeful log follow`: the past from the file, then what comes; of a living Pod from the Pod itself, until it shuts down (0), else from
- * the file, until Ctrl-C (130).
+ * `wakeful log follow`: the past from the files, then what comes; of a living Pod from the Pod itself, until it shuts down (0), else from
+ * the files, until Ctrl-C (130).
  */
 export async function followLog(args: ParsedArgs, io: CliIo): Promise<number> {
   const { session, directory, row } = await findSession(args, io);
-  const file = join(directory, FIRST_FILE);
   const since = countOption(args, "since");
   const last = countOption(args, "last") ?? (since === undefined ? DEFAULT_LAST : Number.POSITIVE_INFINITY);
-  const start = await placeOfLast(file, { since: since ?? 0, last, signal: io.signal });
-  const follower = new Follower(new LogTail(file, start), io, args.has("json"));
+  const { place, unreadable } = await placeOfLast(directory, { since: since ?? 0, last, signal: io.signal });
+  if (unreadable !== undefined) io.stderr.write(`note: older entries cannot be shown: ${toInert(unreadable)}\n`);
+  const follower = new Follower(new LogTail(directory, place), io, args.has("json"));
   follower.catchUp();
   return row?.alive ? follower.attached(() => connectTo(session, io)) : follower.tailing();
 }
@@ -115,27 +112,4 @@ class Follower {
   #line(raw: unknown): void {
     this.#io.stdout.write(`${inertJson(JSON.stringify(raw))}\n`);
   }
-}
-
-/** The place in front of the newest `last` entries, and not in front of entry `since`. */
-async function placeOfLast(
-  file: string,
-  { since, last, signal }: { readonly since: number; readonly last: number; readonly signal: AbortSignal },
-): Promise<TailPlace> {
-  let places: TailPlace[] = [LOG_START];
-  let isSound = false;
-  const end = await scanInSteps(
-    file,
-    ({ head, line, end: byte }) => {
-      isSound = true;
-      const place = { head, line: line + 1, byte };
-      if (head.seq <= since) places = [place];
-      else if (last !== Number.POSITIVE_INFINITY) places.push(place);
-      if (places.length > last + 1) places.shift();
-      return undefined;
-    },
-    { signal },
-  );
-  if (end.kind === "damaged" && !isSound) throw damageError(file, end.line, end.start, end.problem);
-  return places[0] ?? LOG_START;
 }

@@ -3,8 +3,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { verifies } from "../../../test/support/verifies.ts";
+import { FIRST_FILE } from "../../session-log/file-names.ts";
 import { encodeLine } from "../../session-log/line.ts";
-import { FIRST_FILE } from "../../session-log/log-file.ts";
 import {
   chainOf,
   DiskSession,

@@ -1,29 +1,33 @@
-import { closeSync, fstatSync, openSync, readSync } from "node:fs";
+import { closeSync, existsSync, fstatSync, openSync, readSync } from "node:fs";
+import { join } from "node:path";
 import { AppError, messageOf } from "../../base/errors.ts";
 import type { LogEntry } from "../../session-log/entry.ts";
-import { type ChainHead, damageError, decodeLine, EMPTY_HEAD } from "../../session-log/line.ts";
+import { hasFirstLine } from "../../session-log/file-index.ts";
+import { fileName } from "../../session-log/file-names.ts";
+import { type ChainHead, damageError, decodeLine } from "../../session-log/line.ts";
 
 /** Most bytes read in one go; a longer line is read on until it ends. */
 const CHUNK_BYTES = 1024 * 1024;
 
-/** Where a tail stands: behind a whole line. `line` is the number of the next one. */
+/** Where a tail stands: behind a whole line of file number `number`, or in front of its first. `line` is the number of the next one. */
 export interface TailPlace {
+  readonly number: number;
   readonly head: ChainHead;
   readonly line: number;
   readonly byte: number;
 }
 
-export const LOG_START: TailPlace = { head: EMPTY_HEAD, line: 1, byte: 0 };
-
-/** Reads on in a log that grows. A line counts once its line break is there; each is checked against the one before. */
+/**
+ * Reads on in a log that grows, from file to file. A line counts once its line break is there; each is checked against the one before.
+ */
 export class LogTail {
-  readonly #file: string;
+  readonly #directory: string;
   #place: TailPlace;
   #unfinished: Buffer[] = [];
   #read: number;
 
-  constructor(file: string, place: TailPlace) {
-    this.#file = file;
+  constructor(directory: string, place: TailPlace) {
+    this.#directory = directory;
     this.#place = place;
     this.#read = place.byte;
   }
@@ -31,11 +35,28 @@ export class LogTail {
   /** The entries that came since the last call. Throws `damaged` for a line that does not follow, `storage_failed` as reading does. */
   next(): LogEntry[] {
     const entries: LogEntry[] = [];
-    const descriptor = openOrSay(this.#file);
+    for (;;) {
+      // Once the next file is there, nothing more is written to this one: so what is read after that look is all of it.
+      const next = this.#file(1);
+      const hasNext = existsSync(next) && hasFirstLine(next);
+      this.#readOn(entries);
+      if (!hasNext || this.#unfinished.length > 0) return entries;
+      this.#place = { number: this.#place.number + 1, head: this.#place.head, line: 1, byte: 0 };
+      this.#read = 0;
+    }
+  }
+
+  #file(ahead = 0): string {
+    return join(this.#directory, fileName(this.#place.number + ahead));
+  }
+
+  #readOn(entries: LogEntry[]): void {
+    const file = this.#file();
+    const descriptor = openOrSay(file);
     try {
       const { size } = fstatSync(descriptor);
       if (size < this.#place.byte) {
-        throw new AppError("damaged", `${this.#file} became shorter while it was followed`, {
+        throw new AppError("damaged", `${file} became shorter while it was followed`, {
           hint: "wakeful log verify tells more",
         });
       }
@@ -50,7 +71,6 @@ export class LogTail {
     } finally {
       closeSync(descriptor);
     }
-    return entries;
   }
 
   #take(chunk: Buffer, entries: LogEntry[]): void {
@@ -59,11 +79,11 @@ export class LogTail {
       const bytes = Buffer.concat([...this.#unfinished, chunk.subarray(from, newline)]);
       this.#unfinished = [];
       from = newline + 1;
-      const { head, line, byte } = this.#place;
+      const { number, head, line, byte } = this.#place;
       const decoded = decodeLine(bytes, head);
-      if (!decoded.ok) throw damageError(this.#file, line, byte, decoded.problem);
+      if (!decoded.ok) throw damageError(this.#file(), line, byte, decoded.problem);
       entries.push(decoded.entry);
-      this.#place = { head: decoded.head, line: line + 1, byte: byte + bytes.length + 1 };
+      this.#place = { number, head: decoded.head, line: line + 1, byte: byte + bytes.length + 1 };
     }
     if (from < chunk.length) this.#unfinished.push(chunk.subarray(from));
   }

@@ -1,5 +1,8 @@
+import { assertNever } from "../../base/assert-never.ts";
 import { AppError } from "../../base/errors.ts";
+import { plural } from "../../base/text.ts";
 import { takeOwnerLock } from "../../registry/owner-lock.ts";
+import type { LostPart } from "../../session-log/lost-parts.ts";
 import { type RepairReport, repair } from "../../session-log/repair.ts";
 import { toInert } from "../inert.ts";
 import { type CliIo, EXIT } from "../io.ts";
@@ -21,10 +24,31 @@ export async function repairLog(args: ParsedArgs, io: CliIo): Promise<number> {
 }
 
 function sentence(report: RepairReport, session: string): string {
-  if (report.kind === "nothing_to_do") {
-    const torn = report.torn ? " Its last line is not finished; the next start mends that." : "";
-    return `Nothing to do: all ${report.entries} entries are sound.${torn}`;
+  switch (report.kind) {
+    case "nothing_to_do": {
+      const torn = report.torn ? " Its last line is not finished; the next start mends that." : "";
+      if (report.lost.length === 0) return `Nothing to do: all ${report.entries} entries are sound.${torn}`;
+      return `Nothing to do: the newest file is sound, and the session goes on from it.${torn}${lostText(report.lost)}`;
+    }
+    case "repaired": {
+      const { first_bad: bad, kept, removed_bytes: removed, saved, lost } = report;
+      return `Kept the ${plural(kept, "entry").replace("entrys", "entries")} before line ${bad.line} of ${bad.file} (${bad.message}).\nThe damaged file, with the ${removed} bytes from there on, is saved as ${saved}.${lostText(lost)}\nGo on with: wakeful restore ${session}`;
+    }
+    case "set_aside": {
+      const { first_bad: bad, saved, before } = report;
+      return `${bad.file} is damaged from its first line on (${bad.message}); it is saved as ${saved}, and the session goes on from the file before it.\n${sentence(before, session)}`;
+    }
+    default:
+      return assertNever(report, "repair report");
   }
-  const { first_bad: bad, kept, removed_bytes: removed, saved } = report;
-  return `Kept the ${kept} entries before line ${bad.line} (${bad.message}).\nThe damaged log, with the ${removed} bytes from there on, is saved as ${saved}.\nGo on with: wakeful restore ${session}`;
+}
+
+/** What older files can no longer show. */
+function lostText(lost: readonly LostPart[]): string {
+  return lost
+    .map(({ file, line, message, entries: { from, to } }) => {
+      const which = to === null ? `entries from ${from} on` : `entries ${from} to ${to}`;
+      return `\nLost to show, and not needed to go on: ${which} (${file} line ${line}: ${message}). The file is left as it is.`;
+    })
+    .join("");
 }

@@ -16,7 +16,8 @@ export async function verifyLog(args: ParsedArgs, io: CliIo): Promise<number> {
 
 function sentence(report: VerifyReport, isAlive: boolean): string {
   if (report.first_bad !== undefined) return badLineText(report.first_bad, report.entries);
-  return `ok: ${plural(report.entries, "entry").replace("entrys", "entries")}${headText(report)}${tornText(report, isAlive)}`;
+  const files = report.files > 1 ? ` in ${report.files} files` : "";
+  return `ok: ${plural(report.entries, "entry").replace("entrys", "entries")}${files}${headText(report)}${tornText(report, isAlive)}`;
 }
 
 /** The first bad line in one sentence. */

@@ -1,14 +1,24 @@
 /** One thing the server does while it answers. Wire-independent: the wire turns it into its own events. */
 export type Step =
-  | { readonly kind: "text"; readonly chunks: readonly string[] }
+  /** `signature`: on its last chunk, which may be empty (Gemini). */
+  | { readonly kind: "text"; readonly chunks: readonly string[]; readonly signature?: string }
   /** Without a signature the block is never ended: what a stream cut within it looks like. */
   | { readonly kind: "thinking"; readonly chunks: readonly string[]; readonly signature?: string }
   | { readonly kind: "redacted_thinking"; readonly data: string }
-  | { readonly kind: "tool_call"; readonly id?: string; readonly name: string; readonly chunks: readonly string[] }
+  | {
+      readonly kind: "tool_call";
+      readonly id?: string;
+      readonly name: string;
+      readonly chunks: readonly string[];
+      readonly signature?: string;
+    }
   /** The beginning of a text or call block and no end of it. */
   | { readonly kind: "open_text"; readonly chunks: readonly string[] }
   | { readonly kind: "open_tool_call"; readonly id?: string; readonly name: string; readonly chunks: readonly string[] }
-  /** The last events. Stands at the end of every answer that has no other end. */
+  /**
+   * The last events. Stands at the end of every answer that has no other end. `max_tokens`, `refusal` and `content_filter` are said in each
+   * wire's own way, any other reason as it is.
+   */
   | { readonly kind: "stop"; readonly reason: string; readonly details?: Readonly<Record<string, unknown>> }
   /** An error event within the stream. */
   | { readonly kind: "error"; readonly type: string; readonly message: string }
@@ -62,6 +72,11 @@ export function streamInPieces(pieceBytes: number, ...steps: readonly Step[]): S
 /** Text in one or more chunks. */
 export function text(...chunks: readonly string[]): Step {
   return { kind: "text", chunks };
+}
+
+/** Text whose last chunk carries a signature (Gemini). */
+export function signedText(signature: string, ...chunks: readonly string[]): Step {
+  return { kind: "text", chunks, signature };
 }
 
 /** A signed thinking block. */

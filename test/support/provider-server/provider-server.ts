@@ -3,6 +3,9 @@ import type { AddressInfo } from "node:net";
 import { type Answer, type HttpAnswer, httpJson, type Step, type StreamAnswer } from "./answer.ts";
 import { readStrictJson } from "./strict-json.ts";
 import { createAnthropicWire } from "./wires/anthropic.ts";
+import { createChatWire } from "./wires/chat.ts";
+import { createGeminiWire } from "./wires/gemini.ts";
+import { createResponsesWire } from "./wires/responses.ts";
 import type { Wire, WireWriter } from "./wires/wire.ts";
 
 /** A request as it arrived. */
@@ -51,7 +54,13 @@ export interface ProviderServer extends AsyncDisposable {
 
 /** Starts the server on 127.0.0.1. */
 export async function startProviderServer(options: ProviderServerOptions = {}): Promise<ProviderServer> {
-  const wires: readonly Wire[] = [createAnthropicWire()];
+  const wires: readonly Wire[] = [
+    createAnthropicWire(),
+    createResponsesWire(),
+    createChatWire("/v1"),
+    createChatWire("/strict/v1"),
+    createGeminiWire(),
+  ];
   const requests: ReceivedRequest[] = [];
   const violations: string[] = [];
   const queue: (Answer | AnswerFunction)[] = [];

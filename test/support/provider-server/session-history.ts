@@ -46,7 +46,25 @@ const reasoning: fc.Arbitrary<Item> = fc.oneof(
     .nat()
     .map((n): Item => ({ kind: "reasoning", text: `thought ${n} 🙂\r\n `, provider: { anthropic: { signature: `sig-${n}` } } })),
   fc.nat().map((n): Item => ({ kind: "reasoning", text: "", provider: { anthropic: { redactedData: `data-${n}` } } })),
-  anyText.map((text): Item => ({ kind: "reasoning", text, provider: { openai: { itemId: "rs_1", encrypted: "x" } } })),
+  anyText.map(
+    (text): Item => ({ kind: "reasoning", text, provider: { openai: { itemId: "rs", reasoningEncryptedContent: "x" } } }),
+  ),
+  anyText.map((text): Item => ({ kind: "reasoning", text, provider: { google: { thoughtSignature: "g" } } })),
+  fc
+    .constantFrom("", "\n")
+    .map((text): Item => ({ kind: "reasoning", text, provider: { google: { thoughtSignature: "e", isText: true } } })),
+);
+const signedText: fc.Arbitrary<Item> = fc.oneof(
+  anyText.map((text): Item => ({ kind: "message", text })),
+  anyText.map((text): Item => ({ kind: "message", text, provider: { google: { thoughtSignature: "t", isText: true } } })),
+  anyText.map((text): Item => {
+    const pieces = [
+      [1, null],
+      [text.length, "p"],
+      [0, "q"],
+    ];
+    return { kind: "message", text: `a${text}`, provider: { google: { pieces, isText: true } } };
+  }),
 );
 
 const callId = fc.constantFrom("toolu_1", "toolu_2", "functions.read:0", "a|b", "a_b", "é", "", "x".repeat(120));
@@ -69,12 +87,16 @@ const batch: fc.Arbitrary<readonly Item[]> = fc
           content: fc.option(anyText, { nil: undefined }),
           summary: anyText,
           isError: fc.boolean(),
+          signed: fc.boolean(),
         }),
       ),
     ),
   )
   .map((calls) => [
-    ...calls.map((call): Item => ({ kind: "tool_call", callId: call.id, name: call.name, arguments: call.args })),
+    ...calls.map((call): Item => {
+      const provider = call.signed ? { provider: { google: { thoughtSignature: "c" } } } : {};
+      return { kind: "tool_call", callId: call.id, name: call.name, arguments: call.args, ...provider };
+    }),
     ...calls.map(
       (call): Item => ({
         kind: "tool_result",
@@ -91,12 +113,8 @@ const batch: fc.Arbitrary<readonly Item[]> = fc
 const answer: fc.Arbitrary<readonly Item[]> = fc.oneof(
   fc.constant([]),
   fc
-    .tuple(fc.array(reasoning, { maxLength: 2 }), fc.option(anyText), batch)
-    .map(([thoughts, text, calls]) => [
-      ...thoughts,
-      ...(text === null ? [] : [{ kind: "message", text } satisfies Item]),
-      ...calls,
-    ]),
+    .tuple(fc.array(reasoning, { maxLength: 2 }), fc.option(signedText), batch)
+    .map(([thoughts, text, calls]) => [...thoughts, ...(text === null ? [] : [text]), ...calls]),
 );
 
 const userSide = fc.array(fc.oneof(userItem, systemItem), { minLength: 1, maxLength: 3 });
@@ -118,6 +136,13 @@ export function sessionHistory(): fc.Arbitrary<SessionHistory> {
     }
     items.push(...last);
     requestAt.push(items.length);
-    return { items, requestAt };
+    return { items: items.map(withOwnProofs), requestAt };
   });
+}
+
+// No provider gives a proof twice.
+function withOwnProofs(item: Item, index: number): Item {
+  if (!("provider" in item) || item.provider === undefined) return item;
+  const json = JSON.stringify(item.provider);
+  return { ...item, provider: JSON.parse(json.replace(/"(rs|x|g|e|t|p|q|c)"/g, `"$1-${index}"`)) };
 }

@@ -19,6 +19,9 @@ export type WireStep = Extract<
   }
 >;
 
+/** The steps that hold what the model says. */
+export type ContentStep = Exclude<WireStep, { kind: "event" | "error" | "ping" }>;
+
 /** Writes one answer of a wire. */
 export interface WireWriter {
   readonly contentType: string;
