@@ -11,7 +11,7 @@ export default defineConfig({
           name: "unit",
           include: ["src/**/*.test.ts", "test/**/*.test.ts", "scripts/**/*.test.ts"],
           exclude: ["test/e2e/**", "test/fixtures/**"],
-          testTimeout: 10_000,
+          testTimeout: 30_000,
           // Each file has its own process: tests use real sockets, files and signals, and none sees another's leftovers.
           pool: "forks",
         },

@@ -13,6 +13,8 @@ export interface DamagedSession {
 
 /** Most of a first line that is looked at: enough to tell a log from rubbish without reading it whole. */
 const LOOK_BYTES = 64 * 1024;
+const EMPTY = " is empty";
+const UNFINISHED = ": line 1 is not finished";
 
 /**
  * Session folders whose log does not even begin as one (field report B84): a quick look, the proof is `wakeful log verify`. Those of
@@ -36,7 +38,11 @@ async function faultOf(folder: string): Promise<string | undefined> {
     const files = (await readdir(folder)).filter((name) => /^\d{6,}\.jsonl$/.test(name)).sort();
     const newest = files.at(-1);
     if (newest === undefined) return "it has no log";
-    return await faultOfFile(join(folder, newest), newest);
+    const fault = await faultOfFile(join(folder, newest), newest);
+    // A later file that was only begun is removed by the next start, which goes on in the one before it.
+    const before = files.at(-2);
+    const isBegun = fault?.endsWith(UNFINISHED) || fault?.endsWith(EMPTY);
+    return isBegun && before !== undefined ? await faultOfFile(join(folder, before), before) : fault;
   } catch (thrown) {
     return `it cannot be read (${systemCode(thrown) ?? "error"})`;
   }
@@ -45,14 +51,14 @@ async function faultOf(folder: string): Promise<string | undefined> {
 async function faultOfFile(path: string, name: string): Promise<string | undefined> {
   const stats = await stat(path);
   if (!stats.isFile()) return `${name} is not a file`;
-  if (stats.size === 0) return `${name} is empty`;
+  if (stats.size === 0) return `${name}${EMPTY}`;
   const file = await open(path, "r");
   try {
     const { buffer, bytesRead } = await file.read(Buffer.alloc(LOOK_BYTES), 0, LOOK_BYTES, 0);
     const end = buffer.subarray(0, bytesRead).indexOf(0x0a);
     // A first line longer than the look is judged by its beginning.
     if (end === -1 && bytesRead === LOOK_BYTES) return buffer[0] === 0x7b ? undefined : `${name}: line 1 is not an entry`;
-    if (end === -1) return `${name}: line 1 is not finished`;
+    if (end === -1) return `${name}${UNFINISHED}`;
     const line = parseJson(buffer.toString("utf8", 0, end));
     return line.ok && isJsonObject(line.value) && line.value["type"] !== undefined
       ? undefined

@@ -6,6 +6,7 @@ import type { Model, RequestSettings } from "../llm/model.ts";
 import type { EntryOf, LogEntry } from "./entry.ts";
 import type { SessionState } from "./session-state.ts";
 import { type FoldVisitor, foldLog, type VerifyOptions, type VerifyReport } from "./verify.ts";
+import { walkSession } from "./walk-session.ts";
 
 /** The first request that the log does not explain. */
 export interface BadRequest {
@@ -57,7 +58,7 @@ interface BodyCheck {
  */
 export async function audit(directory: string, openModel: OpenModel, options: VerifyOptions = {}): Promise<AuditReport> {
   const prompts = new PromptAudit();
-  const { report, state } = await foldLog(directory, { ...options, keepHistory: true, visitor: prompts });
+  const { report, state } = await foldLog(walkSession(directory), { ...options, keepHistory: true, visitor: prompts });
   const bodies = await checkBodies(state, prompts.sound, openModel, options.signal);
   const firstBad = bodies.firstBad ?? prompts.firstBad; // Bodies are checked only up to the first bad prompt, so they come first.
   return {

@@ -29,10 +29,9 @@ interface Options {
 /** Checks one file alone. Throws what `verify` throws. */
 export async function inspectFile(file: NumberedFile, options: Options): Promise<FileHealth> {
   let continues: ChainHead | null | undefined;
-  const { report, end } = await foldLog("", {
+  const { report, end } = await foldLog(walkAlone(file), {
     ...options,
     keepHistory: false,
-    lines: walkAlone(file),
     visitor: {
       after: (_, entry) => {
         if (continues === undefined) continues = (entry.type === "session_started" ? entry.continues : undefined) ?? null;

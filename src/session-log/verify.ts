@@ -1,7 +1,6 @@
 import { readdirSync } from "node:fs";
 import { dirname } from "node:path";
 import type { LogEntry } from "./entry.ts";
-import { listFiles } from "./file-names.ts";
 import { applyEntry, checkEntry } from "./fold.ts";
 import type { ChainHead, LineProblem } from "./line.ts";
 import type { LineWalk, ScanEnd, ScannedLine } from "./log-scan.ts";
@@ -40,7 +39,7 @@ export interface TornTail {
 /** What a log proves. */
 export interface VerifyReport {
   readonly ok: boolean;
-  /** Files there are. */
+  /** Files that hold them. */
   readonly files: number;
   /** Sound entries up to the first bad line, or all of them. */
   readonly entries: number;
@@ -72,21 +71,19 @@ export interface FoldVisitor {
  * written is a torn tail). Throws `not_found` and `storage_failed`, and `damaged` for what is no file.
  */
 export async function verify(directory: string, options: VerifyOptions = {}): Promise<VerifyReport> {
-  return (await foldLog(directory, { ...options, keepHistory: false })).report;
+  return (await foldLog(walkSession(directory), { ...options, keepHistory: false })).report;
 }
 
-/**
- * {@link verify}, with the fold of what is sound. Without `keepHistory` the state's history stays empty. `lines` = walk through these
- * instead of through the whole session.
- */
+/** {@link verify} of the lines of a walk, with the fold of what is sound. Without `keepHistory` the state's history stays empty. */
 export async function foldLog(
-  directory: string,
-  options: VerifyOptions & { readonly keepHistory: boolean; readonly visitor?: FoldVisitor; readonly lines?: LineWalk },
+  lines: LineWalk,
+  options: VerifyOptions & { readonly keepHistory: boolean; readonly visitor?: FoldVisitor },
 ): Promise<{ readonly report: VerifyReport; readonly state: SessionState; readonly end: ScanEnd }> {
-  const { mark, signal, visitor, keepHistory, lines = walkSession(directory) } = options;
+  const { mark, signal, visitor, keepHistory } = options;
   const state = emptyState();
   let head: ChainHead | null = null;
   let atMark: ScannedLine | undefined;
+  const files = new Set<string>();
 
   const accept = (line: ScannedLine): string | undefined => {
     const objection = checkEntry(state, line.entry);
@@ -100,6 +97,7 @@ export async function foldLog(
       state.items.length = 0;
     }
     head = line.head;
+    files.add(line.file);
     if (line.head.seq === mark?.seq) atMark = line;
     return undefined;
   };
@@ -108,7 +106,7 @@ export async function foldLog(
   const completed = end.kind === "torn" && end.complete !== undefined && accept(end.complete) === undefined;
   const newest: ChainHead | null = head;
   const report = {
-    files: directory === "" ? 1 : listFiles(directory).length,
+    files: files.size,
     entries: state.lastSeq,
     ...(end.kind === "torn"
       ? { torn: { file: end.file, line: end.line, byte: end.start, bytes: end.size - end.start, complete: completed } }

@@ -53,37 +53,40 @@ describe("a task that cannot be run", () => {
 });
 
 describe("with --json", () => {
-  it.each([
-    [["run", "x"], 1, "configuration"],
-    [["run", "-r", "nope", "x"], 3, "not_found"],
-    [["run", "-m", "bogus", "x"], 2, "invalid_input"],
-    [["start"], 1, "configuration"],
-    [["send", "nope", "x"], 3, "not_found"],
-    [["send", "nope", "x", "--wait"], 3, "not_found"],
-    [["notify", "nope", "x"], 3, "not_found"],
-    [["output", "nope"], 3, "not_found"],
-    [["attach", "nope"], 3, "not_found"],
-    [["pause", "nope"], 3, "not_found"],
-    [["resume", "nope"], 3, "not_found"],
-    [["cancel", "nope"], 3, "not_found"],
-    [["stop", "nope"], 3, "not_found"],
-    [["restore", "nope"], 3, "not_found"],
-    [["log", "show", "nope"], 3, "not_found"],
-    [["log", "verify", "nope"], 3, "not_found"],
-    [["doctor", "nope"], 3, "not_found"],
-    [["ps", "nope"], 2, "invalid_input"],
-    [["config", "nope"], 2, "invalid_input"],
-    [["demo", "nope"], 2, "invalid_input"],
-    [["rnu"], 2, "invalid_input"],
-  ])("the error of %j is one object on standard output", async (args, code, errorCode) => {
+  it("an error is one object on standard output, whatever the command", { timeout: 120_000 }, async () => {
     await using user = new FakeUser();
-    const result = await user.wakeful([...args, "--json"]);
-    expect({ code: result.code, stderr: result.stderr }).toEqual({ code, stderr: "" });
-    expect(jsonLines(result.stdout)).toEqual([
-      { error: { code: errorCode, message: expect.any(String), hint: expect.any(String) } },
-    ]);
+    for (const [args, code, errorCode] of JSON_ERRORS) {
+      const { stdout, ...result } = await user.wakeful([...args, "--json"]);
+      expect({ args, ...result }).toEqual({ args, code, stderr: "" });
+      const error = { code: errorCode, message: expect.any(String), hint: expect.any(String) };
+      expect([args, jsonLines(stdout)]).toEqual([args, [{ error }]]);
+    }
   });
 });
+
+const JSON_ERRORS: readonly (readonly [args: readonly string[], exitCode: number, errorCode: string])[] = [
+  [["run", "x"], 1, "configuration"],
+  [["run", "-r", "nope", "x"], 3, "not_found"],
+  [["run", "-m", "bogus", "x"], 2, "invalid_input"],
+  [["start"], 1, "configuration"],
+  [["send", "nope", "x"], 3, "not_found"],
+  [["send", "nope", "x", "--wait"], 3, "not_found"],
+  [["notify", "nope", "x"], 3, "not_found"],
+  [["output", "nope"], 3, "not_found"],
+  [["attach", "nope"], 3, "not_found"],
+  [["pause", "nope"], 3, "not_found"],
+  [["resume", "nope"], 3, "not_found"],
+  [["cancel", "nope"], 3, "not_found"],
+  [["stop", "nope"], 3, "not_found"],
+  [["restore", "nope"], 3, "not_found"],
+  [["log", "show", "nope"], 3, "not_found"],
+  [["log", "verify", "nope"], 3, "not_found"],
+  [["doctor", "nope"], 3, "not_found"],
+  [["ps", "nope"], 2, "invalid_input"],
+  [["config", "nope"], 2, "invalid_input"],
+  [["demo", "nope"], 2, "invalid_input"],
+  [["rnu"], 2, "invalid_input"],
+];
 
 describe("a machine that is not as it should be (B107)", () => {
   it.each([

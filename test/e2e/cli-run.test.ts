@@ -1,4 +1,4 @@
-import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { FakeUser, jsonLines } from "../support/fake-user.ts";
@@ -92,7 +92,7 @@ describe("run", () => {
     expect(await run.exited).toBe(130);
   });
 
-  it("--detach names the Pod, which works on, and --keep leaves one idle", async () => {
+  it("--detach names the Pod, which works on; a second task is refused, or waits its turn", async () => {
     await using user = new FakeUser();
     const model = user.script({ steps: [sayWhen("go", "Done."), { say: "Again." }] });
     const detached = await user.wakeful(["run", "--detach", "-n", "worker", "-m", model, "x"]);
@@ -167,22 +167,24 @@ describe("the Pod of a name", () => {
     expect(await podsOf(user)).toMatchObject([{ name: "sleeper", pid, status: "idle" }]);
   });
 
-  it("that notifies itself from its own shell hands its chain on, one hop further each time (B21)", async () => {
+  it("hands the causal chain of a command's caller on, one hop further, and wakes nobody beyond the limit (B21)", async () => {
     await using user = new FakeUser();
-    const command = `${process.execPath} ${join(import.meta.dirname, "../../bin/wakeful.js")} notify --json "$WAKEFUL_POD" again`;
-    const model = user.script({
-      steps: [bash(command), { say: "one" }, bash(command), { say: "two" }],
-      otherwise: { say: "end" },
-    });
-    const run = await user.wakeful(["run", "-n", "loop", "--json", "-m", model, "go"]);
-    expect(run.code).toBe(0);
-    const chains = jsonLines(run.stdout).flatMap((line) => (line["type"] === "turn_started" ? [line["chain"]] : []));
-    const [first] = chains as [{ id: string }];
-    expect(chains).toEqual([0, 1, 2].slice(0, chains.length).map((hops) => ({ id: first.id, hops })));
-    const log = await user.wakeful(["log", "show", "loop", "--json"]);
-    const hops = jsonLines(log.stdout).flatMap(
-      (line) => /"hops":\d+/.exec(JSON.stringify(line["type"] === "system_items" ? line : {})) ?? [],
-    );
-    expect(hops).toEqual(['"hops":1', '"hops":1']);
+    const program = `${process.execPath} ${join(import.meta.dirname, "../../bin/wakeful.js")}`;
+    const model = user.script({ steps: [bash(`${program} notify "$WAKEFUL_POD" again`)], otherwise: { say: "end" } });
+    expect((await user.wakeful(["start", "-n", "loop", "-m", model])).code).toBe(0);
+    expect((await user.wakeful(["send", "loop", "--wait", "go"])).code).toBe(0);
+    const notify = (chain: string) =>
+      user
+        .wakeful(["notify", "loop", "more", "--json"], { env: { WAKEFUL_CHAIN: chain } })
+        .then(({ stdout }) => JSON.parse(stdout));
+    expect(await notify("far:3")).toMatchObject({ state: "woke" });
+    expect(await notify("far:16")).not.toMatchObject({ state: "woke" });
+    await user.wakeful(["send", "loop", "--wait", "--queue", "last"]);
+    const entries = jsonLines((await user.wakeful(["log", "show", "loop", "--json"])).stdout);
+    const text = (type: string) => JSON.stringify(entries.filter((entry) => entry["type"] === type));
+    const first = /"chain":\{"id":"([^"]+)","hops":0\}/.exec(text("turn_started"))?.[1];
+    expect(text("system_items")).toContain(`"chain":{"id":"${first}","hops":1}`);
+    expect(text("turn_started")).toContain('"chain":{"id":"far","hops":4}');
+    expect(text("turn_started")).not.toContain('"hops":17');
   });
 });

@@ -41,7 +41,7 @@ describe("what a notification may be", () => {
       await using pod = await startPod({ script: { steps: [bashUntil("go")], otherwise: { say: "seen" } } });
       await pod.run("work");
       await pod.file("go.started");
-      expect(await pod.refusal("notify", { source: "ci", message: "é".repeat(32 * 1024) + "x" })).toMatch(
+      expect(await pod.refusal("notify", { source: "ci", message: `${"é".repeat(32 * 1024)}x` })).toMatch(
         /too_large|invalid_input/,
       );
       const answers = await Promise.all(

@@ -38,6 +38,7 @@ Commands:
   restore  bring a stopped or crashed Pod back
   log      look at a session's log: show, follow, verify, audit, export, repair
   demo     the whole story without a key: real Pods, a scripted model, verified at the end
+  models   which providers and models can be used, and how to name one
   config   show the configuration and where each value comes from
   doctor   is everything in place, and why is a Pod idle
   schema   print the JSON Schema of the protocol
@@ -132,6 +133,14 @@ describe("exit codes and the one line of an error", () => {
     [["notify", "nope", "x"], 3, "wakeful: no Pod or session is called nope. wakeful ps --all lists what there is\n"],
     [["stop", "nope"], 3, "wakeful: no Pod or session is called nope. wakeful ps --all lists what there is\n"],
     [["restore", "../etc"], 3, "wakeful: no Pod or session is called ../etc. wakeful ps --all lists what there is\n"],
+    [["help", "rnu"], 2, "wakeful: unknown command 'rnu'. Did you mean run?\n"],
+    [
+      ["demo", "twice"],
+      2,
+      "wakeful: demo: unexpected argument 'twice'. Put a text of several words in quotes; see: wakeful demo --help\n",
+    ],
+    [["run", "-r", "", "x"], 3, "wakeful: no Pod or session is called ''. wakeful ps --all lists what there is\n"],
+    [["send", "my pod", "x"], 3, "wakeful: no Pod or session is called 'my pod'. wakeful ps --all lists what there is\n"],
     [["stop"], 2, "wakeful: stop: name one Pod, or --all. See: wakeful ps\n"],
     [["notify", "a", ""], 2, "wakeful: the text is empty. Give a text, or - to read it\n"],
     [
@@ -156,6 +165,17 @@ describe("exit codes and the one line of an error", () => {
     expect(JSON.parse(out)).toEqual({
       error: { code: "not_found", message: "no Pod or session is called nope", hint: "wakeful ps --all lists what there is" },
     });
+  });
+
+  test("colours stand on a terminal alone, and never with NO_COLOR", async () => {
+    const told = async (env: Record<string, string>, isTTY: boolean) => {
+      const io = fakeIo({ env: { WAKEFUL_HOME: home, HOME: home, ...env }, cwd: home, isTTY });
+      await runCli(["rnu"], io);
+      return io.err();
+    };
+    expect(await told({}, true)).toBe("\u001b[31mwakeful:\u001b[0m unknown command 'rnu'. Did you mean run?\n");
+    for (const plain of [await told({}, false), await told({ NO_COLOR: "1" }, true), await told({ TERM: "dumb" }, true)])
+      expect(plain).toBe("wakeful: unknown command 'rnu'. Did you mean run?\n");
   });
 
   test("ps of nothing is an empty array", async () => {

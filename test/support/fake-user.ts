@@ -2,6 +2,7 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
+import { onTestFinished } from "vitest";
 import { DEADLINE_MS } from "./pod-harness-client.ts";
 import { type CommandResult, TestHome, type TestHomeOptions } from "./pod-harness-home.ts";
 import type { ScriptInput } from "./scripts.ts";
@@ -24,9 +25,12 @@ export interface RunningCommand {
 export class FakeUser implements AsyncDisposable {
   readonly home: TestHome;
   #scripts = 0;
+  #isGone = false;
 
   constructor(options: TestHomeOptions = {}) {
     this.home = new TestHome(options);
+    // A test that times out never leaves its block. Hooks run last first: the Pods go before the home does.
+    onTestFinished(() => this[Symbol.asyncDispose]());
   }
 
   /** Runs a command to its end. `input` is its standard input, which is empty otherwise. */
@@ -92,6 +96,8 @@ export class FakeUser implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
+    if (this.#isGone) return;
+    this.#isGone = true;
     try {
       await this.wakeful(["stop", "--all"]);
     } finally {

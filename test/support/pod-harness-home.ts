@@ -8,6 +8,7 @@ import { isBuildFresh } from "../../scripts/source-state.js";
 import { parseJson } from "../../src/base/json.ts";
 import { type LaunchOrder, LaunchReport } from "../../src/protocol/launch.ts";
 import { type Places, resolvePlaces } from "../../src/registry/places.ts";
+import { endCallsOfProcess } from "../../src/tools/process-tree.ts";
 
 const ROOT = resolve(import.meta.dirname, "..", "..");
 /** A Pod has this long from its start to its report; generous, because several test files share a small machine. */
@@ -62,6 +63,8 @@ export class TestHome implements AsyncDisposable {
   readonly data: string;
   readonly env: Readonly<Record<string, string>>;
   readonly #processes = new Set<ChildProcess>();
+  /** Every Pod process that ever ran here. */
+  readonly #started: ChildProcess[] = [];
 
   constructor(options: TestHomeOptions = {}) {
     this.root = realpathSync(mkdtempSync(join(tmpdir(), "wk-")));
@@ -113,6 +116,7 @@ export class TestHome implements AsyncDisposable {
       stdio: ["pipe", "ignore", "pipe", "pipe"],
     });
     this.#processes.add(child);
+    this.#started.push(child);
     let stderr = "";
     child.stderr?.on("data", (chunk: Buffer) => {
       stderr += chunk.toString("utf8");
@@ -181,6 +185,10 @@ export class TestHome implements AsyncDisposable {
         clearTimeout(timer);
       }),
     );
+    // What a killed Pod's tools left behind would run on: a later start of the same Pod would end it, but there is none.
+    for (const child of this.#started) {
+      if (child.signalCode === "SIGKILL" && child.pid !== undefined) await endCallsOfProcess(child.pid, { graceMs: 0 });
+    }
     rmSync(this.root, { recursive: true, force: true, maxRetries: 3, retryDelay: 50 });
   }
 }

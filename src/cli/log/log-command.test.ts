@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { verifies } from "../../../test/support/verifies.ts";
-import { FIRST_FILE } from "../../session-log/file-names.ts";
+import { FIRST_FILE, listFiles } from "../../session-log/file-names.ts";
 import { encodeLine } from "../../session-log/line.ts";
 import {
   chainOf,
@@ -308,5 +308,113 @@ describe("wakeful log follow", () => {
     expect(code).toBe(130);
     expect(out).toMatch(/^#18 [\s\S]*#19 [\s\S]*#20 [\s\S]*fresh/);
     expect(out).not.toContain("#17 ");
+  });
+});
+
+describe("a log of several files", () => {
+  /** Three files of one turn each; gives their paths. */
+  function makeThree(home: Home, session: string): string[] {
+    using disk = new DiskSession(home.directory(session));
+    disk.turn().rotate().turn().rotate().turn();
+    return listFiles(home.directory(session)).map((file) => file.path);
+  }
+
+  verifies(["L8-rotation"], "is shown, verified and exported like one", async () => {
+    using home = new Home();
+    const files = makeThree(home, "s_one");
+    const shown = await run(home, ["show", "s_one"]);
+    expect(shown.code).toBe(0);
+    expect(shown.out.match(/^#\d+ /gm)).toHaveLength(30);
+    expect(shown.out.match(/a new file of the log begins/g)).toHaveLength(2);
+    expect((await run(home, ["show", "s_one", "--json"])).out).toBe(files.map((file) => readFileSync(file, "utf8")).join(""));
+    expect((await run(home, ["verify", "s_one"])).out).toMatch(/^ok: 30 entries in 3 files, /);
+    expect((await run(home, ["audit", "s_one"])).out).toMatch(/^ok: 6 requests /);
+    expect((await run(home, ["export", "s_one"])).out.match(/## Turn/g)).toHaveLength(3);
+  });
+
+  verifies(
+    ["L8-rotation", "L9"],
+    "of which an old one is damaged still shows its newest part, and repair says what is lost",
+    async () => {
+      using home = new Home();
+      const [first = "", second = ""] = makeThree(home, "s_one");
+      writeLines(second, linesOf(second).with(3, "rubbish"));
+      const seqs = async (...args: string[]) => {
+        const { out, code } = await run(home, ["show", "s_one", "--json", ...args]);
+        return { code, seqs: out.split("\n").flatMap((line) => (line === "" ? [] : (JSON.parse(line).seq ?? []))) };
+      };
+      expect(await seqs("--last", "3")).toEqual({ code: 0, seqs: [28, 29, 30] });
+      expect(await seqs("--since", "20")).toEqual({ code: 0, seqs: Array.from({ length: 10 }, (_, n) => 21 + n) });
+      expect(await seqs()).toEqual({ code: 5, seqs: Array.from({ length: 13 }, (_, n) => 1 + n) });
+      const repaired = await run(home, ["repair", "s_one"]);
+      expect(repaired.code).toBe(0);
+      expect(repaired.out).toContain(`entries 14 to 20 (${second} line 4: `);
+      expect(repaired.out).toContain("The file is left as it is.");
+      expect(existsSync(first)).toBe(true);
+      const verified = await run(home, ["verify", "s_one"]);
+      expect(verified.out).toContain(`not ok: ${second} line 4 `);
+    },
+  );
+
+  it("whose newest is damaged from its first line on is repaired by going back to the one before", async () => {
+    using home = new Home();
+    const [, , third = ""] = makeThree(home, "s_one");
+    writeLines(third, linesOf(third).with(0, "rubbish"));
+    const repaired = await run(home, ["repair", "s_one"]);
+    expect(repaired.code).toBe(0);
+    expect(repaired.out).toContain(`it is saved as ${third}.damaged-1, and the session goes on from the file before it`);
+    expect((await run(home, ["verify", "s_one"])).code).toBe(0);
+  });
+
+  verifies(["L8-rotation"], "is followed into the next file", async () => {
+    using home = new Home();
+    using disk = new DiskSession(home.directory("s_one"));
+    disk.turn().rotate().turn();
+    const stop = new AbortController();
+    let step = 0;
+    const { code, out, err } = await run(home, ["follow", "s_one", "--last", "12"], {
+      signal: stop.signal,
+      onOut: (text) => {
+        if (step === 0 && text.includes("#20 ")) {
+          step = 1;
+          disk.commit(items(notification("before")));
+          disk.rotate().rotate();
+          disk.commit(items(notification("behind")));
+        }
+        if (text.includes("behind")) stop.abort();
+      },
+    });
+    expect([code, err]).toEqual([130, ""]);
+    expect(out.match(/^#\d+/gm)).toEqual([
+      "#9",
+      "#10",
+      "#12",
+      "#13",
+      "#14",
+      "#15",
+      "#16",
+      "#17",
+      "#18",
+      "#19",
+      "#20",
+      "#21",
+      "#24",
+    ]);
+  });
+
+  it("is followed from its newest part on where an old file is gone, and that is said", async () => {
+    using home = new Home();
+    const [, second = ""] = makeThree(home, "s_one");
+    writeLines(second, linesOf(second).with(3, "rubbish"));
+    const stop = new AbortController();
+    const { out, err } = await run(home, ["follow", "s_one", "--since", "0"], {
+      signal: stop.signal,
+      onOut: (text) => {
+        if (text.includes("#30 ")) stop.abort();
+      },
+    });
+    expect(out.match(/^#\d+/gm)?.at(0)).toBe("#22");
+    expect(err).toContain("older entries cannot be shown");
+    expect(err).toContain(second);
   });
 });

@@ -22,10 +22,9 @@ export async function showLog(args: ParsedArgs, io: CliIo): Promise<number> {
 
   // First what became of everything: an item's fate stands far behind it. Only ids are remembered, never the log.
   const takenBy = new Map<string, string>();
-  const { report, state, end } = await foldLog(directory, {
+  const { report, state, end } = await foldLog(walkSession(directory, fileNumber), {
     keepHistory: false,
     signal: io.signal,
-    lines: walkSession(directory, fileNumber),
     visitor: {
       after: (_, entry) => {
         if (entry.type === "llm_request")
@@ -65,7 +64,7 @@ async function placeToShow(
   const last = countOption(args, "last");
   let from = since;
   if (last !== undefined) {
-    const { report } = await foldLog(directory, { keepHistory: false, signal: io.signal, lines: walkNewest(directory) });
+    const { report } = await foldLog(walkNewest(directory), { keepHistory: false, signal: io.signal });
     from = Math.max(since, report.entries - last);
   }
   const files = from === 0 ? [] : listFiles(directory).slice(1);
