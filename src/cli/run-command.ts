@@ -1,6 +1,5 @@
 import { AppError } from "../base/errors.ts";
 import type { PodConnection } from "../client/connection.ts";
-import { shellWord } from "../client/shell-word.ts";
 import { type SpawnedPod, spawnPod } from "../client/spawn-pod.ts";
 import type { LaunchOrder } from "../protocol/launch.ts";
 import { resolvePlaces } from "../registry/places.ts";
@@ -20,7 +19,12 @@ interface Target {
   readonly isOurs: boolean;
 }
 
-/** `wakeful run`: one task, from the text to the end of its turn. */
+/**
+ * `wakeful run`: one task, from the text to the end of its turn.
+ *
+ * What it imports at the top is loaded before the Pod process is started, so that is only what starting needs; the rest comes behind
+ * it, while the Pod boots (test/e2e/cli-start.test.ts).
+ */
 export async function runRunCommand(args: ParsedArgs, io: CliIo): Promise<number> {
   const plan = planOf(args, io);
   const places = resolvePlaces(io.env);
@@ -33,6 +37,7 @@ export async function runRunCommand(args: ParsedArgs, io: CliIo): Promise<number
   const { startRun, watchRun } = await import("./watch-run.ts");
   const { closeRun } = await import("./close-run.ts");
   const { endPod } = await import("./end-pod.ts");
+  const { shellWord } = await import("../client/shell-word.ts");
   const { chainOf } = await import("./reach.ts");
   const chain = target.isOurs ? undefined : chainOf(io);
   let connection: PodConnection | undefined;
@@ -178,6 +183,7 @@ async function reachTarget(plan: Plan, spawned: SpawnedPod | undefined, io: CliI
 async function adjust(plan: Plan, row: { readonly name: string; readonly address: string }, io: CliIo): Promise<void> {
   const { model, reasoning, scope } = plan.order;
   if (scope !== undefined) {
+    const { shellWord } = await import("../client/shell-word.ts");
     throw new AppError("busy", `Pod ${row.name} is alive: its scope cannot be changed`, {
       hint: `stop it first: wakeful stop ${shellWord(row.name)}`,
     });

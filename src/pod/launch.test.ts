@@ -39,6 +39,15 @@ describe("a launch that fails", () => {
     expect(await pod.ended).toBe(0);
   });
 
+  it("because its script cannot be read leaves nothing that could be restored", async () => {
+    using home = machine();
+    const order = { ...home.order, model: "script:/nowhere.yaml" };
+    await expect(launchPod(order, home.env)).rejects.toMatchObject({ code: "not_found" });
+    expect(home.sessions()).toEqual([]);
+    await using registry = openRegistry(home.places);
+    expect(await registry.list({ all: true })).toEqual([]);
+  });
+
   it("because it was told to end leaves neither session nor socket nor living row", async () => {
     using home = machine();
     const told = new AbortController();

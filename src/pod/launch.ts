@@ -53,10 +53,14 @@ export async function launchPod(order: LaunchOrder, env: Environment, signal?: A
     target.kind === "existing"
       ? await restoreSession(target.session, order, places, env)
       : await createSession(target.name, order, places, env);
-  undo.defer(() => {
+  undo.defer(async () => {
     session.log[Symbol.dispose]();
-    if (!session.restored) rmSync(session.directory, { recursive: true, force: true });
     session.lock[Symbol.dispose]();
+    if (session.restored) return;
+    rmSync(session.directory, { recursive: true, force: true });
+    // A handle of its own: the other one may be closed by now.
+    await using last = openRegistry(places);
+    await last.forget(session.state.session);
   });
   const running = await serve(session, { order, env, places, registry, undo, signal });
   undo.move();

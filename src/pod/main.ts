@@ -15,6 +15,8 @@ import { launchPod, type RunningPod } from "./launch.ts";
 
 const REPORT_DESCRIPTOR = 3;
 
+// Its standard error is a file: a full disk must not end the Pod through its own warning about it (field report B89).
+process.stderr.on("error", () => {});
 // It outlives the terminal it was started from.
 process.on("SIGHUP", () => {});
 // The one who started it may be gone; answers to nobody are a normal day.

@@ -120,6 +120,16 @@ describe("the registry", () => {
     expect(await registry.find("ses_1")).toEqual(before);
   });
 
+  it("forgets a session that never came to be, for the process that claimed it only", async () => {
+    using folder = testFolder();
+    await using registry = openRegistry(folder.places);
+    await registry.claim(request("ses_1"));
+    await using other = openRegistry(folder.places, { identity: { ...currentProcess(), startTime: "1" } });
+    expect(await other.forget("ses_1")).toBe("not_owner");
+    expect(await registry.forget("ses_1")).toBe("updated");
+    expect(await registry.list({ all: true })).toEqual([]);
+  });
+
   it("keeps a released session as stopped and restorable, with its name and scope free", async () => {
     using folder = testFolder();
     await using registry = openRegistry(folder.places);

@@ -57,6 +57,8 @@ export interface Registry extends AsyncDisposable {
   setProcessGroups(session: string, groups: readonly number[], options?: CallOptions): Promise<UpdateResult>;
   /** The Pod ends in order: its name and scope are free from here on, its session stays restorable. */
   release(session: string, reason: string, options?: CallOptions): Promise<UpdateResult>;
+  /** Takes the row of a session away that never came to be: nothing of it can be restored. Only by the process that claimed it. */
+  forget(session: string, options?: CallOptions): Promise<UpdateResult>;
   /** By session id or name; of several sessions that had the name, the living one, else the one started last. */
   find(nameOrSession: string, options?: CallOptions): Promise<PodRow | undefined>;
   /** Living Pods, latest started first; `all`: also what can be restored. */
@@ -129,6 +131,18 @@ class SqliteRegistry implements Registry {
   async release(session: string, reason: string, options: CallOptions = {}): Promise<UpdateResult> {
     const columns = { status: "stopped", trigger_kind: null, end_reason: reason, ended_at: this.#clock.nowMs() };
     return this.#write(session, columns, options);
+  }
+
+  async forget(session: string, options: CallOptions = {}): Promise<UpdateResult> {
+    const { bootId, pid, startTime } = this.#identity;
+    return this.#run(options, () => {
+      const database = this.#open();
+      if (database === undefined) return "not_owner";
+      const { changes } = database
+        .prepare("DELETE FROM pods WHERE session = ? AND boot_id = ? AND pid = ? AND process_start = ?")
+        .run(session, bootId, pid, startTime);
+      return changes === 1 ? "updated" : "not_owner";
+    });
   }
 
   async find(nameOrSession: string, options: CallOptions = {}): Promise<PodRow | undefined> {

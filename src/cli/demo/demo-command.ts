@@ -1,6 +1,7 @@
 import { mkdtempSync, realpathSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { AppError, systemCode } from "../../base/errors.ts";
 import { plural } from "../../base/text.ts";
 import { type CliIo, EXIT } from "../io.ts";
 import { Story } from "./story.ts";
@@ -9,7 +10,7 @@ import { createTeller } from "./teller.ts";
 /** `wakeful demo [--json]`: the whole story without a key, in a temporary directory, verified at the end. 1 if a claim does not hold. */
 export async function runDemo(args: readonly string[], io: CliIo): Promise<number> {
   const teller = createTeller(io, { json: args.includes("--json") });
-  const directory = realpathSync(mkdtempSync(join(tmpdir(), "wakeful-demo-")));
+  const directory = makeStage();
   let failed: number;
   try {
     failed = await new Story(directory, io, teller).tell();
@@ -22,4 +23,16 @@ export async function runDemo(args: readonly string[], io: CliIo): Promise<numbe
   }
   teller.end('All of it is true. Next: set ANTHROPIC_API_KEY and try  wakeful run "list the files here"');
   return EXIT.done;
+}
+
+/** A folder of its own for the story. */
+function makeStage(): string {
+  try {
+    return realpathSync(mkdtempSync(join(tmpdir(), "wakeful-demo-")));
+  } catch (thrown) {
+    throw new AppError("storage_failed", `no folder can be made in ${tmpdir()} (${systemCode(thrown) ?? "error"})`, {
+      hint: "set TMPDIR to a folder that you may write",
+      cause: thrown,
+    });
+  }
 }
