@@ -3,6 +3,8 @@ import { once } from "node:events";
 import { writeFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { onTestFinished } from "vitest";
+import { openRegistry } from "../../src/registry/registry.ts";
+import { endCallsOfProcess } from "../../src/tools/process-tree.ts";
 import { DEADLINE_MS } from "./pod-harness-client.ts";
 import { type CommandResult, TestHome, type TestHomeOptions } from "./pod-harness-home.ts";
 import type { ScriptInput } from "./scripts.ts";
@@ -95,11 +97,20 @@ export class FakeUser implements AsyncDisposable {
     return `script:${file}`;
   }
 
+  /** What the tools of killed Pods left behind would run on: no later start comes that would end it. */
+  async #endLeftovers(): Promise<void> {
+    await using registry = openRegistry(this.home.places);
+    // A test may have broken the registry on purpose; then it killed no Pod.
+    const rows = await registry.list({ all: true }).catch(() => []);
+    for (const { process } of rows) await endCallsOfProcess(process.pid, { graceMs: 0 });
+  }
+
   async [Symbol.asyncDispose](): Promise<void> {
     if (this.#isGone) return;
     this.#isGone = true;
     try {
       await this.wakeful(["stop", "--all"]);
+      await this.#endLeftovers();
     } finally {
       await this.home[Symbol.asyncDispose]();
     }
