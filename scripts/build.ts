@@ -37,7 +37,11 @@ const SHARED = [
     test: /\/src\/client\/spawn-pod|\/src\/registry\/(?:places|private-dir)|\/src\/base\/(?:ids|call-mark)/,
     priority: 4,
   },
-  { name: "base", test: /\/src\/base\/(?:assert-never|errors|json|text)|\/src\/client\/(?:near-names|shell-word)/, priority: 5 },
+  {
+    name: "base",
+    test: /\/src\/base\/(?:assert-never|edit-distance|errors|json|text)|\/src\/client\/(?:near-names|shell-word)/,
+    priority: 5,
+  },
   { name: "wire", test: /\/node_modules\/zod\/|\/src\/protocol\//, priority: 2 },
   { name: "pods", test: /\/src\/(?:registry|transport|client)\//, priority: 1 },
 ];

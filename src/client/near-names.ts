@@ -1,3 +1,5 @@
+import { editDistance } from "../base/edit-distance.ts";
+
 /** Most suggestions somebody is shown. */
 const MAX_NEAR = 3;
 
@@ -15,22 +17,4 @@ export function nearNames(wanted: string, candidates: Iterable<string>): readonl
     .sort((a, b) => a.distance - b.distance || a.candidate.localeCompare(b.candidate))
     .slice(0, MAX_NEAR)
     .map(({ candidate }) => candidate);
-}
-
-/** Edits (insert, delete, replace, swap neighbours) from one to the other; names are short (at most 255 bytes). */
-function editDistance(a: string, b: string): number {
-  let beforeFormer: number[] = [];
-  let former = Array.from({ length: b.length + 1 }, (_, j) => j);
-  for (let i = 1; i <= a.length; i++) {
-    const current = [i];
-    for (let j = 1; j <= b.length; j++) {
-      const replaced = (former[j - 1] ?? 0) + (a[i - 1] === b[j - 1] ? 0 : 1);
-      const isSwap = i > 1 && j > 1 && a[i - 1] === b[j - 2] && a[i - 2] === b[j - 1];
-      const swapped = isSwap ? (beforeFormer[j - 2] ?? 0) + 1 : Number.POSITIVE_INFINITY;
-      current.push(Math.min(replaced, swapped, (former[j] ?? 0) + 1, (current[j - 1] ?? 0) + 1));
-    }
-    beforeFormer = former;
-    former = current;
-  }
-  return former[b.length] ?? 0;
 }
