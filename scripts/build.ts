@@ -34,7 +34,7 @@ const SHARED = [
   // What starting a Pod needs, apart from everything else: it is loaded and run before the rest.
   {
     name: "launch",
-    test: /\/src\/client\/spawn-pod|\/src\/registry\/(?:places|private-dir)|\/src\/base\/(?:ids|call-mark)/,
+    test: /\/src\/client\/spawn-pod|\/src\/registry\/(?:places|private-dir)|\/src\/base\/(?:ids|call-mark|socket-path)/,
     priority: 4,
   },
   {

@@ -5,7 +5,8 @@ import { userInfo } from "node:os";
 import { dirname, join } from "node:path";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { MAX_SOCKET_PATH_BYTES, type Places, resolvePlaces, sessionDir, socketPath } from "./places.ts";
+import { MAX_SOCKET_PATH_BYTES } from "../base/socket-path.ts";
+import { type Places, resolvePlaces, sessionDir, socketPath } from "./places.ts";
 import { makePrivateDir } from "./private-dir.ts";
 import { startProcess, testFolder } from "./test-support.ts";
 

@@ -2,6 +2,7 @@ import { createHash } from "node:crypto";
 import { userInfo } from "node:os";
 import { isAbsolute, join } from "node:path";
 import { AppError } from "../base/errors.ts";
+import { MAX_SOCKET_PATH_BYTES } from "../base/socket-path.ts";
 import { utf8Bytes } from "../base/text.ts";
 import {
   isOpenToOthers,
@@ -30,9 +31,6 @@ export interface Places {
 
 /** Environment variables, as in `process.env`. */
 export type Environment = Readonly<Record<string, string | undefined>>;
-
-/** Longest path a Unix socket can have, bytes: `sun_path` without its final NUL. */
-export const MAX_SOCKET_PATH_BYTES = process.platform === "linux" ? 107 : 103;
 
 /**
  * Finds the places from the environment. Looks, and makes nothing.

@@ -4,7 +4,8 @@ import type { Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { connectUnix, listenUnix, MAX_SOCKET_PATH_BYTES, parseAddress } from "./unix-socket.ts";
+import { MAX_SOCKET_PATH_BYTES } from "../base/socket-path.ts";
+import { connectUnix, listenUnix, parseAddress } from "./unix-socket.ts";
 
 let directory = "";
 beforeEach(() => {

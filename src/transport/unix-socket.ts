@@ -5,9 +5,7 @@ import { dirname, join } from "node:path";
 import { abortReason } from "../base/clock.ts";
 import { AppError, systemCode } from "../base/errors.ts";
 import { randomText } from "../base/ids.ts";
-
-/** The system's limit for a socket path, bytes: `sun_path` without its NUL. */
-export const MAX_SOCKET_PATH_BYTES = process.platform === "linux" ? 107 : 103;
+import { MAX_SOCKET_PATH_BYTES } from "../base/socket-path.ts";
 
 /** Where a Pod listens: a URL, so that a transport across machines is one more scheme. */
 export interface Address {
